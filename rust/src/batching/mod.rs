@@ -1,0 +1,1 @@
+//! Queues, batches and the policies over them. No sockets and no Python here.

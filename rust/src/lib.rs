@@ -1,0 +1,17 @@
+//! The data plane of Poise.
+//!
+//! Imports go one way: `python → server → {frontends, workers, loadgen} → batching → {tensor,
+//! model, error, config, clock}`. Only `python/` knows that an interpreter exists.
+
+pub mod batching;
+pub mod clock;
+pub mod config;
+pub mod error;
+pub mod frontends;
+pub mod loadgen;
+pub mod model;
+pub mod tensor;
+pub mod workers;
+
+#[cfg(feature = "python")]
+mod python;
