@@ -103,12 +103,14 @@ impl fmt::Display for DType {
 /// Dimensions, outermost first. Empty means a scalar.
 pub type Shape = SmallVec<[usize; 4]>;
 
-/// Number of elements of a shape; an error when it overflows, so that no later product can.
+/// Number of elements of a shape. Fails when the product of any of its dimensions could overflow, even where a
+/// zero hides it, so that no later product can.
 pub fn element_count(shape: &[usize]) -> Result<usize> {
     shape
         .iter()
-        .try_fold(1_usize, |count, dim| count.checked_mul(*dim))
+        .try_fold(1_usize, |count, dim| count.checked_mul((*dim).max(1)))
         .filter(|count| *count <= isize::MAX as usize / 16)
+        .map(|count| if shape.contains(&0) { 0 } else { count })
         .ok_or_else(|| Error::bad_input(format!("shape {} has too many elements", show(shape))))
 }
 
@@ -228,7 +230,8 @@ mod tests {
     fn huge_shapes_are_refused_not_wrapped() {
         assert!(element_count(&[usize::MAX, 2]).is_err());
         assert!(element_count(&[1 << 32, 1 << 31]).is_err());
-        assert_eq!(element_count(&[usize::MAX, 0]).ok(), None);
+        assert!(element_count(&[0, usize::MAX, 2]).is_err());
+        assert_eq!(element_count(&[0, 7]).unwrap(), 0);
         assert_eq!(element_count(&[]).unwrap(), 1);
     }
 
