@@ -1,0 +1,132 @@
+"""The border to the data plane. Python calls Rust, never the other way; nothing here keeps a Python object.
+
+Records cross as JSON of plain values: settings and batching of `poise.config`, signatures as a list of
+`{"name", "method_name", "batched", "inputs": [{"name", "dtype", "shape"}], "outputs": [...]}` where `dtype` is
+TensorFlow's lower-case name (`float`, `int32`, `string`, ...) and `shape` a list with -1 for a dimension that
+may vary, or null when even the rank may.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+from typing_extensions import Buffer as SupportsBuffer
+
+build_profile: str
+"""`release` or `debug`."""
+
+Event = tuple[str, int, str]
+"""(kind, id, text). Kinds:
+
+- `worker_ready`: worker id, its signatures as JSON
+- `worker_failed`: worker id, why its model did not load
+- `worker_lost`: worker id, what happened to its channel (ended, hung, silent, nonsense)
+- `worker_closed`: worker id, after a retired version was served to its end
+- `retired`: version handle, its queue is empty and its last worker has been told to close
+- `log`: level of the standard `logging` module, message
+"""
+
+@final
+class Server:
+    """The main process's half: listeners, routes, queues and the channels to workers."""
+
+    def __init__(self, settings_json: str) -> None: ...
+    def start(self) -> tuple[str | None, str | None]:
+        """Bind and serve; returns the bound gRPC and HTTP addresses. Raises OSError when an address is taken."""
+
+    def add_version(self, model: str, version: int, batching_json: str) -> int:
+        """A version that nobody can reach yet; returns its handle."""
+
+    def attach_worker(self, handle: int) -> tuple[int, int]:
+        """A channel for one more worker of a version: (worker id, descriptor for the worker to inherit).
+
+        The descriptor is the caller's to close once the worker has it.
+        """
+
+    def detach_worker(self, worker: int) -> None:
+        """Close a worker's channel; a batch under way there is lost. Unknown ids are ignored."""
+
+    def describe(self, handle: int, signatures_json: str) -> None:
+        """Give a version its signatures. Raises ValueError when they cannot be served with its batching."""
+
+    def publish(self, handle: int) -> None:
+        """Route requests to a described version; "latest" is the highest published number of a model."""
+
+    def retire(self, handle: int) -> None:
+        """Stop routing to a version, serve what is queued, then close its workers; ends in `retired`."""
+
+    def set_status(self, model: str, statuses_json: str) -> None:
+        """What status calls answer: a list of {"version", "state", "code", "message"}, newest version first.
+
+        `state` is a number of TensorFlow Serving's ModelVersionStatus.State, `code` a gRPC code number (0 for OK).
+        An empty list forgets the model.
+        """
+
+    def set_ready(self, ready: bool) -> None:
+        """What /readyz and the overall gRPC health answer."""
+
+    def events(self, timeout_s: float) -> list[Event]:
+        """What has happened since the last call; waits up to the timeout for a first event."""
+
+    def metrics(self) -> str:
+        """Every metric in Prometheus' text format."""
+
+    def debug_state(self) -> str:
+        """JSON of what is held now: queued rows and bytes, held body bytes, requests, batches, workers, connections."""
+
+    def drain(self, timeout_s: float) -> bool:
+        """Stop accepting, let requests under way end; True when all did in time."""
+
+    def close(self) -> None:
+        """End every thread and socket. Idempotent."""
+
+@final
+class Buffer:
+    """64-byte-aligned memory of the arena, shared through the buffer protocol."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+
+Input = tuple[str, str, tuple[int, ...], Buffer | list[bytes]]
+"""(name, dtype, shape, elements): strings come as a list, all else as little-endian bytes."""
+
+Output = tuple[str, str, tuple[int, ...], SupportsBuffer | Sequence[bytes]]
+
+@final
+class Batch:
+    """Rows of one or more requests, to be ended exactly once. Dropped unended, its rows fail."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs that somebody wants."""
+
+    @property
+    def inputs(self) -> list[Input]:
+        """Views of arena memory: valid until the batch is ended."""
+
+    def complete(self, outputs: Sequence[Output]) -> None:
+        """Answer every row. Raises ValueError on outputs that cannot be sent, RuntimeError when already ended."""
+
+    def fail(self, code: str, message: str, rows: Sequence[int] | None = None) -> None:
+        """Fail the batch with a gRPC code name; with `rows`, only those are at fault and the others run again."""
+
+@final
+class Worker:
+    """A worker's half of its channel, in a child process or a thread of its own."""
+
+    def __init__(self, fd: int) -> None:
+        """Takes over the descriptor that `attach_worker` gave."""
+
+    def ready(self, signatures_json: str) -> None: ...
+    def fail_load(self, message: str) -> None: ...
+    def next_batch(self, timeout_s: float) -> Batch | None:
+        """Wait for work; None when none came in time. Raises poise.errors.WorkerClosed when there will be no more."""
+
+    def close(self) -> None: ...
+
+def encode_predict_request(model: str, version: int | None, signature: str, inputs: Sequence[Output]) -> bytes: ...
