@@ -1,7 +1,7 @@
 """Resolve requirements/*.in into hash-locked requirements/*.txt.
 
-The files name no index: whoever installs uses the one that pip is configured with. (`requirements/bench.*`
-belongs to benchmarks/setup.sh.) Versions already locked stay; delete a .txt first to take the newest of everything.
+The files name no index: whoever installs uses the one that pip is configured with. Versions already locked stay;
+delete a .txt first to take the newest of everything. (requirements/bench.* belongs to benchmarks/setup.sh.)
 """
 
 from __future__ import annotations
