@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from poise.demo.child import Address, serving, write_config
 from poise.demo.files import Answer, classify, sample_files
-from poise.demo.measure import Load, Measurement, describe_batches, measure
+from poise.demo.measure import Load, Measurement, common_batches, measure
 from poise.demo.models import DemoError, prepare
 
 LATENCIES = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -78,16 +79,16 @@ def answers_table(answers: Iterable[Answer]) -> Table:
 
 
 def measurements_table(found: Iterable[Measurement]) -> Table:
-    table = Table(title="Measured by clients on this same machine; latencies in ms")
+    """One line for each model; narrow enough for a terminal of 80 columns."""
+    table = Table(title="Measured by clients on this same machine; times in ms", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("model")
-    for title in ("clients", "QPS", "rows/s", *LATENCIES):
-        table.add_column(title.upper() if title.startswith("p") else title, justify="right")
-    table.add_column("rows in executed batches")
+    for title in ("QPS", "rows/s", *(key.upper() if key.startswith("p") else key for key in LATENCIES)):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("batches of rows", no_wrap=True)
     for one in found:
-        latency = one.report["latency_ms"]
         rates = [f"{one.report[key]:,.0f}" for key in ("qps", "rows_per_s")]
-        times = [ms(latency[key]) for key in LATENCIES]
-        table.add_row(one.load.model, str(one.load.concurrency), *rates, *times, describe_batches(one.batches))
+        times = [ms(one.report["latency_ms"][key]) for key in LATENCIES]
+        table.add_row(one.load.model, *rates, *times, "\n".join(common_batches(one.batches)))
     return table
 
 
@@ -102,7 +103,7 @@ def invite(console: Console, address: Address, work: Path) -> None:
     body.write_text(json.dumps({"instances": [[round(0.01 * i, 2) for i in range(64)]]}))
     url = shlex.quote(f"http://{address.http}/v1/models/ranker:predict")
     console.print("Still serving. In another terminal, try:")
-    console.print(f"  curl -d @{shown(body)} {url}", soft_wrap=True, highlight=False)
+    console.print(f"  curl -d @{body} {url}", soft_wrap=True, highlight=False)
     console.print(f"  curl http://{address.http}/metrics", soft_wrap=True, highlight=False)
     console.print("Ctrl-C ends it.")
 

@@ -73,18 +73,17 @@ def batch_sizes(metrics: str, model: str) -> Histogram:
     return found
 
 
-def describe_batches(histogram: Histogram, at_most: int = 3) -> str:
-    """The commonest ranges of batch sizes with their share, smallest first: `33-64: 81 %`."""
+def common_batches(histogram: Histogram, at_most: int = 3) -> list[str]:
+    """The commonest ranges of batch sizes with their share, smallest first: `33-64: 81%`."""
     total = max(histogram.values(), default=0.0)
     if not total:
-        return "none"
+        return ["none"]
     ranges, below, seen = [], 0, 0.0
     for bound in sorted(histogram):
-        share = (histogram[bound] - seen) / total
-        ranges.append((share, below, name_range(below, bound)))
-        below, seen = int(bound) if bound != float("inf") else below, histogram[bound]
+        ranges.append(((histogram[bound] - seen) / total, below, bound))
+        below, seen = int(min(bound, sys.maxsize)), histogram[bound]
     common = sorted(sorted(ranges, reverse=True)[:at_most], key=lambda one: one[1])
-    return ", ".join(f"{name}: {share:.0%}" for share, _, name in common if share >= 0.005)
+    return [f"{name_range(below, bound)}: {share:.0%}" for share, below, bound in common if share >= 0.005]
 
 
 def name_range(below: int, bound: float) -> str:
