@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from poise.clock import Clock, SystemClock
 from poise.demo.models import DemoError
 
 HOST = "127.0.0.1"
@@ -90,7 +90,7 @@ def serving(config: Path, address: Address, log: Path) -> Iterator[subprocess.Po
         # A group of its own: Ctrl-C then reaches the demo alone, which ends the server with the one signal it needs.
         child = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, process_group=0)
     try:
-        wait_ready(child, f"http://{address.http}/readyz", log)
+        wait_ready(child, f"http://{address.http}/readyz", log, SystemClock())
         yield child
     finally:
         stop(child)
@@ -98,14 +98,14 @@ def serving(config: Path, address: Address, log: Path) -> Iterator[subprocess.Po
         raise DemoError(f"the server did not end cleanly (status {child.returncode}); its last words:\n{tail(log)}")
 
 
-def wait_ready(child: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
+def wait_ready(child: subprocess.Popen[bytes], url: str, log: Path, clock: Clock) -> None:
+    deadline = clock.now() + READY_WITHIN_S
     while not answers(url):
         if child.poll() is not None:
             raise DemoError(f"the server ended with status {child.returncode}; its last words:\n{tail(log)}")
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             raise DemoError(f"the server was not ready within {READY_WITHIN_S:.0f} s; its last words:\n{tail(log)}")
-        time.sleep(0.05)
+        clock.sleep(0.05)
 
 
 def answers(url: str) -> bool:
