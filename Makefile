@@ -54,6 +54,7 @@ check-python: $(BUILT)
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest poise._core
 	$(BIN)/lint-imports
+	$(BIN)/python tools/make_reference.py --check
 
 fix: $(ENV) ## format, and mend what the linters can mend
 	cargo fmt --all
