@@ -88,10 +88,9 @@ def _values(source: Source, hints: Mapping[str, Any], given: Mapping[str, object
 
 def convert(value: object, hint: Any, where: str) -> Any:
     """`value` as the type hint wants it. Raises ConfigError, beginning with `where`, when it is something else."""
-    for option in _options(hint):
-        matched, result = _match(value, option)
-        if matched:
-            return result
+    matched, result = _match(value, hint)
+    if matched:
+        return result
     raise ConfigError(f"{where}: expected {describe(hint)}, got {show(value)}")
 
 
@@ -106,7 +105,7 @@ def suggest(word: str, valid: Iterable[str]) -> str:
 
 def describe(hint: Any) -> str:
     """A type hint in words."""
-    return " or ".join(_describe(option) for option in _options(hint) if option is not type(None))
+    return " or ".join(_describe(option) for option in _options(hint) or (hint,) if option is not type(None))
 
 
 def show(value: object, limit: int = 80) -> str:
@@ -131,10 +130,15 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) in {Union, types.UnionType} else (hint,)
+    """The members of a union; none when the hint is not one."""
+    return typing.get_args(hint) if typing.get_origin(hint) in {Union, types.UnionType} else ()
 
 
 def _match(value: object, hint: Any) -> tuple[bool, Any]:
+    """Whether `value` is what the hint wants, and it as such."""
+    if _options(hint):
+        matches = [_match(value, option) for option in _options(hint)]
+        return next((match for match in matches if match[0]), (False, value))
     origin = typing.get_origin(hint)
     if origin is Literal:
         return isinstance(value, str) and value in typing.get_args(hint), value
@@ -144,7 +148,7 @@ def _match(value: object, hint: Any) -> tuple[bool, Any]:
         return isinstance(value, Mapping), value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return True, float(value)
-    return isinstance(value, hint or type(None)) and (hint is bool or not isinstance(value, bool)), value
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), value
 
 
 def _match_list(value: object, item: Any) -> tuple[bool, Any]:
@@ -159,7 +163,7 @@ def _describe(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(repr(value) for value in typing.get_args(hint))
     if origin is tuple:
-        return f"a list (each {_describe(typing.get_args(hint)[0])})"
+        return f"a list (each {describe(typing.get_args(hint)[0])})"
     if origin is dict:
         return "a table"
     return _KINDS.get(hint, getattr(hint, "__name__", str(hint)))
