@@ -10,6 +10,7 @@ pub mod error;
 pub mod frontends;
 pub mod loadgen;
 pub mod model;
+pub mod telemetry;
 pub mod tensor;
 pub mod workers;
 
