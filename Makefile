@@ -34,7 +34,6 @@ test: test-rust test-python ## all tests, Rust and Python
 
 test-rust: $(ENV)
 	cargo test --locked -p poise-core
-	cargo test --locked -p poise-core --features python --no-run
 
 test-python: $(BUILT) $(TF_ENV)
 	POISE_TF_PYTHON=$(abspath $(TF_VENV)/bin/python) $(BIN)/python -m pytest $(ARGS)
@@ -86,5 +85,6 @@ $(TF_ENV): requirements/tfclient.txt
 
 # Always a release build: a debug build must never be served, or measured, by accident.
 $(BUILT): $(ENV) pyproject.toml $(RUST_SOURCES)
-	$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --editable .
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip --disable-pip-version-check install --quiet \
+		--no-deps --no-build-isolation --editable .
 	touch $@
