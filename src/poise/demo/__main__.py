@@ -68,19 +68,19 @@ def run(console: Console, address: Address, cache: Path, loads: list[Load], *, s
 
 
 def answers_table(answers: Iterable[Answer]) -> Table:
-    table = Table(title="What these files are, by POST /v1/models/filetype:predict")
-    table.add_column("file")
-    table.add_column("label")
-    table.add_column("which is")
+    table = plain_table("What these files are, by POST /v1/models/filetype:predict")
+    for title in ("file", "label"):
+        table.add_column(title, no_wrap=True)
     table.add_column("score", justify="right")
+    table.add_column("which is")
     for one in answers:
-        table.add_row(shown(one.path), one.label, one.description, f"{one.score:.3f}")
+        table.add_row(shown(one.path), one.label, f"{one.score:.3f}", one.description)
     return table
 
 
 def measurements_table(found: Iterable[Measurement]) -> Table:
     """One line for each model; narrow enough for a terminal of 80 columns."""
-    table = Table(title="Measured by clients on this same machine; times in ms", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = plain_table("Measured by clients on this same machine; times in ms")
     table.add_column("model")
     for title in ("QPS", "rows/s", *(key.upper() if key.startswith("p") else key for key in LATENCIES)):
         table.add_column(title, justify="right", no_wrap=True)
@@ -90,6 +90,10 @@ def measurements_table(found: Iterable[Measurement]) -> Table:
         times = [ms(one.report["latency_ms"][key]) for key in LATENCIES]
         table.add_row(one.load.model, *rates, *times, "\n".join(common_batches(one.batches)))
     return table
+
+
+def plain_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def ms(value: float | None) -> str:

@@ -31,7 +31,7 @@ class Answer:
 def sample_files(checkout: Path, scratch: Path) -> list[Path]:
     """Files of many kinds that every machine with a checkout has."""
     found = [checkout / name for name in CANDIDATES if (checkout / name).is_file()]
-    found.append(Path(sys.executable).resolve())
+    found.append(Path(sys.executable))
     scratch.mkdir(parents=True, exist_ok=True)
     found += [write_png(scratch / "gradient.png"), write_zip(scratch / "some.zip", found[:2])]
     return found
