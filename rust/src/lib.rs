@@ -7,6 +7,7 @@ pub mod batching;
 pub mod clock;
 pub mod config;
 pub mod error;
+pub mod events;
 pub mod frontends;
 pub mod loadgen;
 pub mod model;
