@@ -18,7 +18,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("python",),
     ("server",),
     ("frontends", "gateway", "workers", "loadgen"),
-    ("batching", "telemetry"),
+    ("batching",),
+    ("telemetry", "events"),
     ("tensor", "model", "error", "config", "clock", "proto"),
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
