@@ -1,0 +1,1 @@
+"""Which versions of which models exist, and which of them are served."""
