@@ -1,0 +1,195 @@
+"""Which versions of each model are loaded, published and on their way out. What to do is decided in `policy`.
+
+One thread owns a registry: it calls `tick` when `next_due` says so, and `version_*` when workers have news. Models
+share nothing but that thread: whatever is wrong with one leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from poise.config import ModelConfig
+from poise.registry.policy import Action, Load, Policy, State, Unload, availability_preserving
+from poise.registry.source import Source
+from poise.registry.versions import Model, Version
+
+logger = logging.getLogger(__name__)
+
+INVALID_ARGUMENT = 3
+INTERNAL = 13
+
+
+class Core(Protocol):
+    """What a registry needs of `poise._core.Server`."""
+
+    def add_version(self, model: str, version: int, batching_json: str) -> int: ...
+    def describe(self, handle: int, signatures_json: str) -> None: ...
+    def publish(self, handle: int) -> None: ...
+    def retire(self, handle: int) -> None: ...
+    def set_status(self, model: str, statuses_json: str) -> None: ...
+
+
+class Workers(Protocol):
+    """What a registry needs of the supervisor."""
+
+    def start(self, handle: int, config: ModelConfig, version: int, location: str, now: float) -> None: ...
+    def abandon(self, handle: int, now: float) -> None: ...
+
+
+class Registry:
+    """Owner of the versions of every configured model."""
+
+    def __init__(
+        self,
+        core: Core,
+        workers: Workers,
+        models: Iterable[ModelConfig],
+        source: Callable[[ModelConfig], Source],
+        policy: Policy = availability_preserving,
+    ) -> None:
+        self._core = core
+        self._workers = workers
+        self._policy = policy
+        self._models = [Model(config, source(config)) for config in models]
+        self._loaded: dict[int, tuple[Model, Version]] = {}
+        self._closing = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether every configured model has a version that serves."""
+        return all(model.serves for model in self._models)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no version holds anything."""
+        return not self._loaded
+
+    def missing(self) -> list[str]:
+        """Names of the models that have no version that serves."""
+        return [model.name for model in self._models if not model.serves]
+
+    def next_due(self) -> float | None:
+        """When `tick` has something to do."""
+        return (
+            None
+            if self._closing
+            else min((due for model in self._models if (due := model.due()) is not None), default=None)
+        )
+
+    def tick(self, now: float) -> None:
+        """Look at what is on disk where it is time to, and act on it."""
+        if self._closing:
+            return
+        for model in self._models:
+            due = model.due()
+            if due is not None and now >= due:
+                model.look(now)
+                self._advance(model, now)
+
+    def version_ready(self, handle: int, signatures_json: str, now: float) -> None:
+        """The first worker of a version is ready: describe it, publish it, and let the one before go."""
+        model, version = self._loaded.get(handle, (None, None))
+        if model is None or version is None or version.state is not State.LOADING:
+            return
+        try:
+            self._core.describe(handle, signatures_json)
+            self._core.publish(handle)
+        except ValueError as error:
+            self._fail(model, version, f"its signatures cannot be served: {error}", INVALID_ARGUMENT, now)
+        else:
+            version.available()
+            logger.info("%s version %d is available", model.name, version.number)
+        self._advance(model, now)
+
+    def version_failed(self, handle: int, why: str, now: float) -> None:
+        """A version could not be loaded."""
+        if loaded := self._loaded.get(handle):
+            self._fail(*loaded, why, INTERNAL, now)
+            self._advance(loaded[0], now)
+
+    def version_ended(self, handle: int, now: float) -> None:
+        """All workers of a version that was retired, or abandoned, are gone."""
+        if loaded := self._loaded.pop(handle, None):
+            model, version = loaded
+            version.ended()
+            logger.info("%s version %d has ended", model.name, version.number)
+            self._advance(model, now)
+
+    def version_troubled(self, handle: int, trouble: str) -> None:
+        """A version that serves has lost workers; an empty text says that all are back."""
+        if loaded := self._loaded.get(handle):
+            model, version = loaded
+            version.message = trouble
+            self._tell(model)
+
+    def retire_all(self, now: float) -> None:
+        """Unload everything, and load nothing any more."""
+        self._closing = True
+        for model, version in list(self._loaded.values()):
+            if version.state is not State.UNLOADING:
+                self._unload(model, version, now)
+                self._tell(model)
+
+    def _advance(self, model: Model, now: float) -> None:
+        """Do what the policy says until it says nothing."""
+        if not self._closing:
+            model.refresh(now)
+            while action := self._policy(model.views()):
+                self._act(model, action, now)
+        self._tell(model)
+
+    def _act(self, model: Model, action: Action, now: float) -> None:
+        match action:
+            case Load(number):
+                self._load(model, model.versions[number], now)
+            case Unload(number):
+                self._unload(model, model.versions[number], now)
+
+    def _load(self, model: Model, version: Version, now: float) -> None:
+        version.tree, version.changed = model.source.tree(version.number), False
+        logger.info("%s version %d is loading from %s", model.name, version.number, version.location)
+        try:
+            handle = self._core.add_version(model.name, version.number, model.config.batching.to_json())
+        except ValueError as error:
+            version.failed(str(error), INVALID_ARGUMENT, now, model.config.load_attempts)
+            return
+        version.loading(handle)
+        self._loaded[handle] = (model, version)
+        self._tell(model)
+        self._workers.start(handle, model.config, version.number, version.location, now)
+
+    def _unload(self, model: Model, version: Version, now: float) -> None:
+        """Retire a version that serves, cut short the loading of one that does not."""
+        was, handle = version.state, version.handle
+        version.unloading()
+        self._tell(model)  # before it is true: who believes it and asks for another version is right either way
+        self._core.retire(handle)
+        if was is State.LOADING:
+            self._workers.abandon(handle, now)
+
+    def _fail(self, model: Model, version: Version, why: str, code: int, now: float) -> None:
+        handle = version.handle
+        del self._loaded[handle]
+        self._workers.abandon(handle, now)
+        self._core.retire(handle)
+        if version.state is State.UNLOADING:  # it failed while its loading was being cut short
+            version.ended()
+            return
+        version.failed(why, code, now, model.config.load_attempts)
+        logger.error(
+            "%s version %d failed to load: %s; next try in %g s",
+            model.name,
+            version.number,
+            why,
+            version.retry_at - now,
+        )
+
+    def _tell(self, model: Model) -> None:
+        """Report the versions' states when they have changed."""
+        statuses = model.statuses()
+        if statuses != model.told:
+            model.told = statuses
+            self._core.set_status(model.name, json.dumps(statuses))

@@ -1,0 +1,195 @@
+"""What a registry remembers: models, and the state of each of their versions."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from poise.backoff import Backoff
+from poise.config import ModelConfig
+from poise.registry.policy import Aspired, State, VersionView, aspired_versions, is_retry_due
+from poise.registry.source import Listing, Source, Tree
+
+logger = logging.getLogger(__name__)
+
+#: Ended versions that are remembered per model.
+HISTORY = 10
+RETRIES = Backoff(first_s=1.0, most_s=60.0)
+#: A directory that is looked at once is looked at until it holds still.
+SETTLING_POLL_S = 1.0
+INCOMPLETE = "its files are still changing: it is taken up when they hold still"
+CHANGED = "its files have changed since it was loaded; what was loaded goes on. Give new files a new version number"
+
+
+@dataclass
+class Version:
+    """One version's state machine: START → LOADING → AVAILABLE → UNLOADING → END, and again."""
+
+    number: int
+    location: str
+    state: State = State.START
+    handle: int = -1
+    code: int = 0
+    message: str = ""
+    failures: int = 0
+    given_up: bool = False
+    retry_at: float = 0.0
+    tree: Tree | None = None
+    """Its files when it was loaded."""
+    changed: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has a handle in the data plane."""
+        return self.state in {State.LOADING, State.AVAILABLE, State.UNLOADING}
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether its last load failed."""
+        return self.failures > 0
+
+    @property
+    def shown(self) -> State:
+        """As clients see it: between its first tries a version is still loading, as in TensorFlow Serving."""
+        return State.LOADING if self.state is State.END and self.code and not self.given_up else self.state
+
+    def loading(self, handle: int) -> None:
+        self.state, self.handle = State.LOADING, handle
+
+    def available(self) -> None:
+        self.state, self.code, self.message, self.failures, self.given_up = State.AVAILABLE, 0, "", 0, False
+
+    def unloading(self) -> None:
+        self.state, self.code, self.message = State.UNLOADING, 0, ""
+
+    def ended(self) -> None:
+        self.state, self.handle, self.code, self.message, self.failures = State.END, -1, 0, "", 0
+
+    def failed(self, why: str, code: int, now: float, attempts: int) -> None:
+        self.state, self.handle, self.code, self.message = State.END, -1, code, why
+        self.failures += 1
+        self.given_up = self.failures >= attempts
+        self.retry_at = now + RETRIES.wait_s(self.failures)
+
+
+class Model:
+    """One model: what was found for it, what is wanted of that, and what each version has come to."""
+
+    def __init__(self, config: ModelConfig, source: Source) -> None:
+        self.config = config
+        self.name = config.name
+        self.source = source
+        self.versions: dict[int, Version] = {}
+        self.told: list[dict[str, Any]] = []
+        self._listing = Listing({})
+        self._aspired = Aspired(frozenset())
+        self._next_look: float | None = 0.0
+        self._noted: tuple[str, ...] = ()
+
+    @property
+    def serves(self) -> bool:
+        return any(version.state is State.AVAILABLE for version in self.versions.values())
+
+    def due(self) -> float | None:
+        """When to look again: at the interval, or when a version that failed is to be tried again."""
+        due = [] if self._next_look is None else [self._next_look]
+        due += [self.versions[number].retry_at for number in self._aspired.versions if self._waits(number)]
+        return min(due, default=None)
+
+    def look(self, now: float) -> None:
+        """See what is on disk. A path that cannot be read says nothing: what is served stays."""
+        listing = self.source.look()
+        if not listing.problem:
+            self._listing = listing
+        self._note(listing)
+        self.refresh(now)
+        self._compare(now)
+        every = self.config.poll_interval_s
+        settling = bool(self._aspired.incomplete) or not self._aspired.versions
+        self._next_look = now + (every or SETTLING_POLL_S) if every or settling else None
+
+    def refresh(self, now: float) -> None:
+        """Work out anew which versions are wanted, and which of them may be loaded (again)."""
+        self._aspired = aspired_versions(
+            self.config.versions,
+            self._listing.versions,
+            lambda number: self._is_complete(number, now),
+            self._is_failing,
+        )
+        for number in self._aspired.versions:
+            version = self.versions.setdefault(number, Version(number, self._listing.versions[number]))
+            if version.state is State.END:
+                self._revive(version, now)
+        self._forget()
+
+    def views(self) -> list[VersionView]:
+        """As the policy sees it."""
+        return [
+            VersionView(number, version.state, number in self._aspired.versions)
+            for number, version in self.versions.items()
+        ]
+
+    def statuses(self) -> list[dict[str, Any]]:
+        """As `core.set_status` takes it: newest version first."""
+        found = {
+            number: {"version": number, "state": int(State.START), "code": 0, "message": INCOMPLETE}
+            for number in self._aspired.incomplete
+        }
+        for number, version in self.versions.items():
+            state = int(version.shown)
+            found[number] = {"version": number, "state": state, "code": version.code, "message": version.message}
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def _waits(self, number: int) -> bool:
+        version = self.versions.get(number)
+        return version is not None and version.state is State.END and version.is_failing
+
+    def _is_failing(self, number: int) -> bool:
+        version = self.versions.get(number)
+        return version is not None and version.is_failing
+
+    def _is_complete(self, number: int, now: float) -> bool:
+        """What has been taken up stays so: files that change under a version do not end it."""
+        version = self.versions.get(number)
+        return (version is not None and version.holds) or self.source.complete(number, now)
+
+    def _revive(self, version: Version, now: float) -> None:
+        """Start over a version that has ended and is wanted."""
+        changed = version.is_failing and self.source.tree(version.number) != version.tree
+        if version.is_failing and not is_retry_due(version.retry_at, now, files_changed=changed):
+            return
+        version.state = State.START
+        version.location = self._listing.versions[version.number]
+        version.failures = 0 if changed else version.failures
+
+    def _forget(self) -> None:
+        """Versions that never started, and all but the newest of those that ended."""
+        idle = [number for number in self.versions if number not in self._aspired.versions]
+        ended = sorted(number for number in idle if self.versions[number].state is State.END)
+        unstarted = [number for number in idle if self.versions[number].state is State.START]
+        for number in ended[:-HISTORY] + unstarted:
+            del self.versions[number]
+
+    def _compare(self, now: float) -> None:
+        """Report once files that were replaced under a version that serves."""
+        for version in self.versions.values():
+            if version.state is not State.AVAILABLE or version.changed or version.number not in self._listing.versions:
+                continue
+            self.source.complete(version.number, now)
+            if self.source.tree(version.number) != version.tree:
+                version.changed = True
+                logger.warning("%s version %d: %s", self.name, version.number, CHANGED)
+
+    def _note(self, listing: Listing) -> None:
+        """Log what is odd about the path, once for as long as it stays the same."""
+        notes = (listing.problem, *listing.warnings) if listing.problem else listing.warnings
+        if isinstance(self.config.versions, tuple):
+            missing = sorted(set(self.config.versions) - self._listing.versions.keys())
+            notes += tuple(f"there is no version {number}" for number in missing)
+        elif not self._listing.versions and not listing.problem:
+            notes += (f"{self.config.path} holds no version yet",)
+        for note in notes:
+            if note not in self._noted:
+                logger.warning("%s: %s", self.name, note)
+        self._noted = notes
