@@ -13,8 +13,6 @@ CGROUP = Path("/sys/fs/cgroup")
 class CpuFiles:
     """Texts of the files that limit a process, None where there is no such file."""
 
-    proc_self_cgroup: str | None
-    """/proc/self/cgroup: where in each hierarchy this process stands."""
     cpu_max: tuple[str, ...]
     """cgroup v2: cpu.max of this process' group and of each group above it."""
     quota_us: str | None
@@ -41,12 +39,11 @@ def cpu_budget() -> int:
 
 def read_files(root: Path, proc_self_cgroup: Path) -> CpuFiles:
     """Read what there is; a file that is missing or may not be read limits nothing."""
-    own = _text(proc_self_cgroup)
-    groups = _groups_v2(own)
+    groups = _groups_v2(_text(proc_self_cgroup))
     # Inside a container the hierarchy is often mounted at its own group: the path then leads nowhere, the root counts.
     cpu_max = [text for group in groups if (text := _text(root / group / "cpu.max")) is not None]
     v1 = root / "cpu"
-    return CpuFiles(own, tuple(cpu_max), _text(v1 / "cpu.cfs_quota_us"), _text(v1 / "cpu.cfs_period_us"))
+    return CpuFiles(tuple(cpu_max), _text(v1 / "cpu.cfs_quota_us"), _text(v1 / "cpu.cfs_period_us"))
 
 
 def _groups_v2(own: str | None) -> list[str]:

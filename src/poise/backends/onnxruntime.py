@@ -29,7 +29,6 @@ DTYPES = {
     "tensor(float)": "float",
     "tensor(double)": "double",
     "tensor(float16)": "half",
-    "tensor(bfloat16)": "bfloat16",
     "tensor(int8)": "int8",
     "tensor(int16)": "int16",
     "tensor(int32)": "int32",
@@ -40,10 +39,8 @@ DTYPES = {
     "tensor(uint64)": "uint64",
     "tensor(bool)": "bool",
     "tensor(string)": "string",
-    "tensor(complex64)": "complex64",
-    "tensor(complex128)": "complex128",
 }
-"""ONNX Runtime's type names to Poise's."""
+"""ONNX Runtime's type names to Poise's, of the tensors that it exchanges with NumPy (bfloat16 is not among them)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +150,16 @@ def providers_for(
 def signature_of(inputs: Sequence[Any], outputs: Sequence[Any], *, batched: bool | None = None) -> Signature:
     """The one signature of a session, from what it says of its inputs and outputs (name, type, shape).
 
-    Outputs that are no tensors (maps, sequences) are left out with a warning. Raises InvalidModel when an input is
-    none, or no output is left.
+    Outputs of other kinds than DTYPES has (maps, sequences) are left out with a warning. Raises InvalidModel when an
+    input is of another kind, or no output is left.
     """
     for node in inputs:
         if node.type not in DTYPES:
-            raise InvalidModel(f"input {node.name} is a {node.type}; only tensors can be served")
+            raise InvalidModel(f"input {node.name} is a {node.type}, which cannot be served")
     served = [node for node in outputs if node.type in DTYPES]
     for node in outputs:
         if node not in served:
-            logger.warning("output %s is a %s and is left out: only tensors can be served", node.name, node.type)
+            logger.warning("output %s is a %s, which cannot be served; it is left out", node.name, node.type)
     ins, outs = tuple(map(_spec, inputs)), tuple(map(_spec, served))
     if batched is None:
         batched = rows_can_be_counted([*ins, *outs])

@@ -169,7 +169,6 @@ def _not_an_array(name: str, found: Mapping[str, Any], dtype: str) -> str:
 
 def _show_dtype(array: Array) -> str:
     try:
-        name = dtype_name(array.dtype)
-    except ValueError:
+        return dtype_name(array.dtype)
+    except ValueError:  # one that is not served, or of a foreign byte order
         return str(array.dtype)
-    return name if array.dtype.isnative else f"{name} in foreign byte order"
