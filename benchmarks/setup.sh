@@ -13,7 +13,7 @@ lock() {
 
 programs() {
     local missing=()
-    command -v nginx >/dev/null || missing+=(nginx-light)
+    command -v nginx >/dev/null || missing+=(nginx)
     command -v h2load >/dev/null || missing+=(nghttp2-client)
     command -v wrk >/dev/null || missing+=(wrk)
     [ ${#missing[@]} -eq 0 ] && return
