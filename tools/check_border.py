@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("python",),
     ("server",),
     ("frontends", "gateway", "workers", "loadgen"),
+    ("routes",),
     ("batching",),
     ("telemetry", "events"),
     ("tensor", "model", "error", "config", "clock", "proto"),
