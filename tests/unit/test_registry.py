@@ -39,6 +39,7 @@ class FakeCore:
         self.calls.append(("publish", handle))
 
     def retire(self, handle):
+        assert ("retire", handle) not in self.calls
         self.calls.append(("retire", handle))
 
     def set_status(self, model, statuses_json):
@@ -50,10 +51,14 @@ class FakeCore:
 @dataclass
 class FakeWorkers:
     started: list = field(default_factory=list)
+    retired: list = field(default_factory=list)
     abandoned: list = field(default_factory=list)
 
     def start(self, handle, config, version, location, _now):
         self.started.append((handle, config.name, version, location))
+
+    def retire(self, handle, _now):
+        self.retired.append(handle)
 
     def abandon(self, handle, _now):
         self.abandoned.append(handle)
@@ -143,6 +148,7 @@ class TestOneVersion:
         stage.look()
         assert stage.states() == {1: UNLOADING}
         assert stage.core.calls[-1] == ("retire", 1)
+        assert (stage.workers.retired, stage.workers.abandoned) == ([1], [])
         stage.ended(1)
         assert stage.states() == {1: END}
         assert stage.status(1)["code"] == 0

@@ -42,6 +42,7 @@ class FakeCore:
     statuses: dict = field(default_factory=dict)
     handles: int = 0
     workers: int = 100
+    ready: list = field(default_factory=list)
 
     def start(self):
         self.calls.append("start")
@@ -67,7 +68,7 @@ class FakeCore:
 
     def retire(self, handle):
         self.calls.append(("retire", handle))
-        self.waiting.append(("retired", handle, ""))
+        self.waiting += [("retired", handle, ""), *(("worker_closed", worker, "") for worker in self.ready)]
 
     def set_status(self, model, statuses_json):
         self.statuses[model] = {one["version"]: State(one["state"]) for one in json.loads(statuses_json)}
@@ -133,7 +134,8 @@ class Stage:
 
     def serving(self):
         self.step()
-        return self.step(*[("worker_ready", 101 + index, SIGNATURES) for index in range(len(self.launcher.started))])
+        self.core.ready = [101 + index for index in range(len(self.launcher.started))]
+        return self.step(*[("worker_ready", worker, SIGNATURES) for worker in self.core.ready])
 
     def stop(self):
         for running in self.launcher.started:

@@ -94,7 +94,12 @@ class Stage:
 
 @pytest.mark.parametrize(
     ("phase", "verdict"),
-    [(Phase.LOADING, Verdict.GIVE_UP), (Phase.SERVING, Verdict.RESTART), (Phase.ENDING, Verdict.LET_GO)],
+    [
+        (Phase.LOADING, Verdict.GIVE_UP),
+        (Phase.SERVING, Verdict.RESTART),
+        (Phase.RETIRING, Verdict.LET_GO),
+        (Phase.ENDING, Verdict.LET_GO),
+    ],
 )
 def test_what_a_loss_means(phase, verdict):
     assert after_loss(phase) is verdict
@@ -290,29 +295,44 @@ class TestEnding:
         assert [running.kills for running in stage.launcher.started] == [0, 0]
         assert stage.supervisor.next_due() is None
 
-    def test_a_worker_that_does_not_end_is_killed_after_its_time(self):
+    @pytest.mark.parametrize("closed", [False, True], ids=["channel still open", "channel closed"])
+    def test_a_worker_that_does_not_end_is_killed_after_its_time(self, closed):
         stage = Stage(stop_timeout_s=3.0).start().ready()
         stage.notices()
         stage.event("retired", HANDLE)
+        assert stage.core.detached == []
+        if closed:
+            stage.event("worker_closed", 101)
         stage.wait(2.9)
         assert stage.launcher.started[0].kills == 0
         stage.wait(0.1)
         assert stage.launcher.started[0].kills == 1
         assert stage.notices() == [VersionEnded(HANDLE)]
 
-    def test_a_worker_that_still_loads_when_its_version_is_retired_is_killed_at_once(self):
+    def test_a_worker_that_still_loads_when_its_version_retires_is_killed_at_once(self):
         stage = Stage(workers=2).start().ready(101)
-        stage.event("retired", HANDLE)
+        stage.supervisor.retire(HANDLE, 0.0)
         stage.wait(0.0)
         assert [running.kills for running in stage.launcher.started] == [0, 1]
+        assert stage.core.detached == [102]
 
-    def test_a_restart_that_was_due_is_dropped(self):
+    @pytest.mark.parametrize("lost_first", [False, True])
+    def test_nobody_is_restarted_for_a_version_that_retires(self, lost_first):
         stage = Stage().start().ready()
-        stage.event("worker_lost", 101)
-        stage.event("retired", HANDLE)
+        stage.notices()
+        if lost_first:
+            stage.event("worker_lost", 101)
+        stage.supervisor.retire(HANDLE, 0.0)
+        if not lost_first:
+            stage.event("worker_lost", 101)
         stage.wait(60.0)
         assert len(stage.launcher.started) == 1
+        assert not stage.supervisor.idle
+        stage.event("retired", HANDLE)
+        assert stage.supervisor.next_due() == 0.0
+        stage.wait(0.0)
         assert stage.supervisor.idle
+        assert stage.notices()[-1] == VersionEnded(HANDLE)
 
     def test_close_kills_and_reaps_everything(self):
         stage = Stage(workers=2).start().ready(101)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -177,30 +176,12 @@ def run(config: Config) -> int:
 
 
 def explain_listen_error(settings: ServerSettings, error: OSError) -> str:
-    """Which address cannot be had, and what to do about it."""
-    taken = [(option, address) for option, address in listeners(settings) if not can_listen(address)]
-    if not taken:
-        return f"cannot serve: {error}"
-    return "\n".join(
-        f"cannot listen on {address}: {error.strerror or error}; stop what listens there,"
-        f" or choose another with --{option} HOST:PORT (port 0 takes a free one)"
-        for option, address in taken
-    )
-
-
-def listeners(settings: ServerSettings) -> list[tuple[str, str]]:
-    return [(option, address) for option in ("grpc", "http") if (address := getattr(settings, option))]
-
-
-def can_listen(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        [(family, kind, protocol, _, target), *_] = socket.getaddrinfo(
-            host.strip("[]"), int(port), type=socket.SOCK_STREAM
-        )
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
-    except OSError:
-        return False
-    return True
+    """The data plane names the address; which option sets it, and what to do, is added here."""
+    for option in ("grpc", "http"):
+        address = getattr(settings, option)
+        if address and address in str(error):
+            return (
+                f"{error}; stop what listens there, or choose another address with --{option} HOST:PORT"
+                " (port 0 takes a free one)"
+            )
+    return f"cannot serve: {error}"

@@ -36,6 +36,7 @@ class Workers(Protocol):
     """What a registry needs of the supervisor."""
 
     def start(self, handle: int, config: ModelConfig, version: int, location: str, now: float) -> None: ...
+    def retire(self, handle: int, now: float) -> None: ...
     def abandon(self, handle: int, now: float) -> None: ...
 
 
@@ -97,8 +98,8 @@ class Registry:
         try:
             self._core.describe(handle, signatures_json)
             self._core.publish(handle)
-        except ValueError as error:
-            self._fail(model, version, f"its signatures cannot be served: {error}", INVALID_ARGUMENT, now)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the other versions go on)
+            self._fail(model, version, f"it cannot be published: {error}", INVALID_ARGUMENT, now)
         else:
             version.available()
             logger.info("%s version %d is available", model.name, version.number)
@@ -153,7 +154,7 @@ class Registry:
         logger.info("%s version %d is loading from %s", model.name, version.number, version.location)
         try:
             handle = self._core.add_version(model.name, version.number, model.config.batching.to_json())
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001  (as above)
             version.failed(str(error), INVALID_ARGUMENT, now, model.config.load_attempts)
             return
         version.loading(handle)
@@ -169,15 +170,17 @@ class Registry:
         self._core.retire(handle)
         if was is State.LOADING:
             self._workers.abandon(handle, now)
+        else:
+            self._workers.retire(handle, now)
 
     def _fail(self, model: Model, version: Version, why: str, code: int, now: float) -> None:
         handle = version.handle
         del self._loaded[handle]
-        self._workers.abandon(handle, now)
-        self._core.retire(handle)
         if version.state is State.UNLOADING:  # it failed while its loading was being cut short
             version.ended()
             return
+        self._workers.abandon(handle, now)
+        self._core.retire(handle)
         version.failed(why, code, now, model.config.load_attempts)
         logger.error(
             "%s version %d failed to load: %s; next try in %g s",

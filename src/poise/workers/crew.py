@@ -64,12 +64,14 @@ class Seat:
     worker: Worker | None = None
     failures: int = 0
     restart_at: float | None = None
+    close_by: float | None = None
+    """When a worker that was told to close has to be gone."""
 
     def due(self) -> float | None:
-        """When something is to be done about it: a restart, or the end of its time to load."""
+        """When something is to be done about it: a restart, or the end of its time to load or to close."""
         if self.worker and self.worker.ready_at is None:
             return self.worker.started_at + self.crew.config.load_timeout_s
-        return self.restart_at
+        return self.close_by if self.worker else self.restart_at
 
 
 @dataclass
@@ -85,6 +87,9 @@ class Crew:
     why: str | None = None
     """Why the version failed to load; None when it did not."""
     seats: list[Seat] = field(default_factory=list)
+
+    def is_empty(self) -> bool:
+        return all(seat.worker is None for seat in self.seats)
 
     def is_complete(self) -> bool:
         return all(seat.worker and seat.worker.ready_at is not None for seat in self.seats)

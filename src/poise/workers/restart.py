@@ -15,6 +15,8 @@ class Phase(Enum):
     """None has been ready yet: whether the version can be served is not known."""
     SERVING = "serving"
     """At least one has been ready: the version is good, losses are accidents."""
+    RETIRING = "retiring"
+    """No new work comes, what is queued is still served: by the workers that there are."""
     ENDING = "ending"
     """No more work will come."""
 
@@ -29,7 +31,12 @@ class Verdict(Enum):
 
 def after_loss(phase: Phase) -> Verdict:
     """A loss while loading condemns the version: the registry decides whether to try it again, and when."""
-    return {Phase.LOADING: Verdict.GIVE_UP, Phase.SERVING: Verdict.RESTART, Phase.ENDING: Verdict.LET_GO}[phase]
+    return {
+        Phase.LOADING: Verdict.GIVE_UP,
+        Phase.SERVING: Verdict.RESTART,
+        Phase.RETIRING: Verdict.LET_GO,
+        Phase.ENDING: Verdict.LET_GO,
+    }[phase]
 
 
 def failures_after(failures: int, served_s: float | None) -> int:

@@ -65,16 +65,23 @@ class Supervisor:
             if crew.phase is Phase.LOADING:
                 self._launch(seat, now)
 
+    def retire(self, handle: int, now: float) -> None:
+        """Start no workers for a version any more; those that serve go on until the data plane says `retired`."""
+        if crew := self._crews.get(handle):
+            crew.phase = Phase.RETIRING
+            self._dismiss(crew, now, keep_ready=True)
+
     def abandon(self, handle: int, now: float) -> None:
         """End a version's workers at once, whatever they do; unknown handles are ignored."""
         if crew := self._crews.get(handle):
-            self._dismiss(crew, now, grace_s=0.0)
+            crew.phase = Phase.ENDING
+            self._dismiss(crew, now)
 
     def on_event(self, kind: str, number: int, text: str, now: float) -> None:
         """Take in an event of the data plane that is about a worker, or that a version is `retired`."""
         if kind == "retired":
             if crew := self._crews.get(number):
-                self._dismiss(crew, now, crew.config.stop_timeout_s)
+                self._close(crew, now)
             return
         seat = self._seats.get(number)
         if seat is None:  # its loss was dealt with before the event came
@@ -94,7 +101,9 @@ class Supervisor:
             due = seat.due()
             if due is None or now < due:
                 continue
-            if seat.worker:
+            if seat.worker and seat.close_by is not None:
+                self._release(seat, now, lost=False)
+            elif seat.worker:
                 timeout = seat.crew.config.load_timeout_s
                 self._lose(seat, f"it did not load within {timeout:g} s (load_timeout_s)", now, grace_s=0.0)
             else:
@@ -106,7 +115,7 @@ class Supervisor:
         due = [self._reaper.next_due()]
         due += [seat.due() for crew in self._crews.values() for seat in crew.seats]
         # A crew that has nothing left to wait for ends in the next tick.
-        due += [0.0 for crew in self._crews.values() if crew.phase is Phase.ENDING and not self._reaper.next_due()]
+        due += [0.0 for crew in self._crews.values() if self._is_over(crew) and self._reaper.next_due() is None]
         return min((moment for moment in due if moment is not None), default=None)
 
     def take_notices(self) -> list[Notice]:
@@ -187,16 +196,25 @@ class Supervisor:
             self._notices.append(WorkersChanged(crew.handle, f"{seat.name}: {why}; restart {seat.failures}"))
         elif verdict is Verdict.GIVE_UP:
             crew.why = why
-            self._dismiss(crew, now, grace_s=0.0)
+            self.abandon(crew.handle, now)
+        else:
+            logger.warning("%s: %s, while its version retires", seat.name, why)
 
-    def _dismiss(self, crew: Crew, now: float, grace_s: float) -> None:
-        """No more work for this version: its workers leave, at the latest after the grace."""
+    def _close(self, crew: Crew, now: float) -> None:
+        """The workers have been told to close; a time is set for it."""
         crew.phase = Phase.ENDING
+        self._dismiss(crew, now, keep_ready=True)
+        for seat in crew.seats:
+            seat.close_by = now + crew.config.stop_timeout_s
+
+    def _dismiss(self, crew: Crew, now: float, *, keep_ready: bool = False) -> None:
+        """Let nobody load any more; with `keep_ready` those that serve stay."""
         for seat in crew.seats:
             seat.restart_at = None
-            if seat.worker:  # one that still loads has nothing to finish
-                self._release(seat, now + (grace_s if seat.worker.ready_at is not None else 0.0), lost=False)
-        self._reaper.hurry(crew.handle, now + max(grace_s, LOSS_GRACE_S))
+            if seat.worker and not (keep_ready and seat.worker.ready_at is not None):
+                self._release(seat, now, lost=False)
+        if not keep_ready:
+            self._reaper.hurry(crew.handle, now + LOSS_GRACE_S)
 
     def _release(self, seat: Seat, kill_at: float, *, lost: bool) -> None:
         """Take the worker's channel away and see to it that it goes."""
@@ -206,15 +224,16 @@ class Supervisor:
         self._core.detach_worker(worker.id)
         self._reaper.add(Leaving(seat.crew.handle, seat.name, worker.running, kill_at, lost))
 
+    def _is_over(self, crew: Crew) -> bool:
+        return crew.phase is Phase.ENDING and crew.is_empty()
+
     def _reap(self, now: float) -> None:
         for handle, outcome in self._reaper.tick(now):
             crew = self._crews.get(handle)
             if crew and crew.why is not None:
                 crew.why += f" ({outcome})"
         leaving = self._reaper.handles()
-        for crew in [
-            crew for crew in self._crews.values() if crew.phase is Phase.ENDING and crew.handle not in leaving
-        ]:
+        for crew in [crew for crew in self._crews.values() if self._is_over(crew) and crew.handle not in leaving]:
             del self._crews[crew.handle]
             ended = VersionEnded(crew.handle) if crew.why is None else VersionFailed(crew.handle, crew.why)
             self._notices.append(ended)
