@@ -195,7 +195,7 @@ class PoiseServer:
             logger.info("ready: every model has a version that serves")
         else:
             self._ready.clear()
-            logger.info("not ready any more")
+            logger.info("not ready any more: %s", ", ".join(self._registry.missing()) or "stopping")
 
 
 def _source(model: ModelConfig) -> Source:

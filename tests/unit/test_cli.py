@@ -206,6 +206,10 @@ class TestSummary:
             f" 2 worker processes with 4 cores each, from {tmp_path}"
         )
 
+    def test_knows_the_backend_of_a_class(self, tmp_path):
+        (tmp_path / "m.py").touch()
+        assert "backend python" in describe_model(ModelConfig(name="m", path=f"{tmp_path}/m.py:Ranker"), cpus=1)
+
     @pytest.mark.parametrize(
         ("settings", "parts"),
         [

@@ -152,7 +152,7 @@ class TestLoading:
         assert stage.core.detached == [101, 102]
         stage.launcher.started[0].ended = "exit status 0"
         stage.wait(0.05)
-        assert stage.notices() == [VersionFailed(HANDLE, "no such file (exit status 0)")]
+        assert stage.notices() == [VersionFailed(HANDLE, "no such file")]
         assert stage.launcher.started[1].kills == 1
         assert stage.supervisor.idle
 

@@ -40,7 +40,7 @@ def _backend(model: ModelConfig, listing: Listing) -> str:
     location = listing.versions[max(listing.versions)]
     there = Path(location)
     try:
-        return select.choose(location, sorted(entry.name for entry in there.iterdir()) if there.is_dir() else [])
+        return select.choose(location, sorted(entry.name for entry in there.iterdir()) if there.is_dir() else None)
     except InvalidModel:
         return "unknown"
 

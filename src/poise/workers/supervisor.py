@@ -89,7 +89,7 @@ class Supervisor:
         if kind == "worker_ready":
             self._on_ready(seat, text, now)
         elif kind == "worker_failed":
-            self._lose(seat, text, now)
+            self._lose(seat, text, now, explained=True)
         elif kind == "worker_lost":
             self._lose(seat, f"worker lost: {text}", now)
         elif kind == "worker_closed":
@@ -178,11 +178,14 @@ class Supervisor:
         elif crew.phase is Phase.SERVING and crew.is_complete():
             self._notices.append(WorkersChanged(crew.handle, ""))
 
-    def _lose(self, seat: Seat, why: str, now: float, grace_s: float = LOSS_GRACE_S) -> None:
+    def _lose(
+        self, seat: Seat, why: str, now: float, grace_s: float = LOSS_GRACE_S, *, explained: bool = False
+    ) -> None:
+        """A worker is gone, or shall be. Unless it has explained itself, its exit status may tell more."""
         worker = seat.worker
         assert worker is not None  # noqa: S101  (callers have looked)
         served_s = None if worker.ready_at is None else now - worker.ready_at
-        self._release(seat, now + grace_s, lost=True)
+        self._release(seat, now + grace_s, lost=not explained)
         self._fall(seat, why, now, served_s)
 
     def _fall(self, seat: Seat, why: str, now: float, served_s: float | None) -> None:
