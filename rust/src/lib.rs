@@ -11,6 +11,8 @@ pub mod events;
 pub mod frontends;
 pub mod loadgen;
 pub mod model;
+pub mod routes;
+pub mod server;
 pub mod telemetry;
 pub mod tensor;
 pub mod workers;

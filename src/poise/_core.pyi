@@ -119,8 +119,12 @@ class Batch:
 class Worker:
     """A worker's half of its channel, in a child process or a thread of its own."""
 
-    def __init__(self, fd: int) -> None:
-        """Takes over the descriptor that `attach_worker` gave."""
+    def __init__(self, fd: int, exit_with_server: bool = False) -> None:
+        """Takes over the descriptor that `attach_worker` gave.
+
+        With `exit_with_server` the whole process is ended soon after its server is gone, even in the middle of a
+        batch: for child processes only.
+        """
 
     def ready(self, signatures_json: str) -> None: ...
     def fail_load(self, message: str) -> None: ...

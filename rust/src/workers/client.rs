@@ -121,7 +121,14 @@ impl Client {
 
     /// Says that a batch failed; `rows` are those at fault, if known.
     pub fn fail(&self, id: u64, code: Code, message: String, rows: Vec<u64>) -> io::Result<()> {
-        self.say(WorkerSays::Failed(Failed { id, code: code as u32, message: cut(message), rows }), None)
+        let (code, message) = (code as u32, cut(message));
+        self.say(WorkerSays::Failed(Failed { id, code, message, rows, dropped: false }), None)
+    }
+
+    /// Says that a batch was dropped unended.
+    pub fn drop_batch(&self, id: u64) -> io::Result<()> {
+        let message = "the worker dropped the batch".into();
+        self.say(WorkerSays::Failed(Failed { id, code: Code::Internal as u32, message, rows: vec![], dropped: true }), None)
     }
 
     /// Says good-bye; the server sees the end of the channel.

@@ -23,6 +23,7 @@ use crate::batching::version::{Next, Version};
 use crate::batching::{Batch, Timing, gather};
 use crate::error::{Code, Error, Reason};
 use crate::events::{Event, Events};
+use crate::telemetry::Telemetry;
 
 /// A worker beats once a second; after this long without a sign it is given up.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -42,7 +43,7 @@ enum End {
 pub struct Surroundings {
     pub worker: u64,
     pub events: Arc<Events>,
-    pub workers_lost: prometheus_client::metrics::counter::Counter,
+    pub telemetry: Arc<Telemetry>,
     /// Rung when the worker is to be given up.
     pub detach: Arc<Notify>,
 }
@@ -71,9 +72,11 @@ struct Driver {
 
 /// Serves one worker until its end. The descriptor is the server's end of the channel.
 pub async fn drive(socket: OwnedFd, version: Arc<Version>, around: Surroundings) {
-    let (worker, events, lost) = (around.worker, Arc::clone(&around.events), around.workers_lost.clone());
+    let (worker, events, telemetry) = (around.worker, Arc::clone(&around.events), Arc::clone(&around.telemetry));
     version.count_worker(1);
-    let end = match AsyncFd::register(socket) {
+    // Deprecated for types that may lie about their descriptor; an OwnedFd cannot, and the successor is unsafe.
+    #[allow(deprecated)]
+    let end = match AsyncFd::new(socket) {
         Err(error) => End::Lost(error.to_string()),
         Ok(socket) => {
             let mut driver = Driver::new(socket, Arc::clone(&version), around);
@@ -87,7 +90,7 @@ pub async fn drive(socket: OwnedFd, version: Arc<Version>, around: Surroundings)
         End::Closed => Event::WorkerClosed(worker),
         End::LoadFailed(message) => Event::WorkerFailed(worker, message),
         End::Lost(why) => {
-            lost.inc();
+            telemetry.workers_lost.inc();
             Event::WorkerLost(worker, why)
         }
     });
@@ -252,6 +255,9 @@ impl Driver {
 
     fn failed(&mut self, failed: Failed) -> Result<(), End> {
         let running = self.finish(failed.id)?;
+        if failed.dropped {
+            self.around.telemetry.dropped_batches.inc();
+        }
         let code = u8::try_from(failed.code).ok().and_then(Code::from_number).unwrap_or(Code::Internal);
         let reason = if code == Code::InvalidArgument { Reason::BadInput } else { Reason::ModelFailed };
         let rows: Vec<usize> = failed.rows.iter().map(|row| *row as usize).collect();

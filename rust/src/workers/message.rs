@@ -85,6 +85,9 @@ pub struct Failed {
     /// Rows at fault, where the model knows them.
     #[prost(uint64, repeated, tag = "4")]
     pub rows: Vec<u64>,
+    /// Whether the worker lost hold of the batch instead of ending it.
+    #[prost(bool, tag = "5")]
+    pub dropped: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]

@@ -5,4 +5,4 @@ pub mod channel;
 pub mod client;
 pub mod driver;
 pub mod message;
-mod outputs;
+pub mod outputs;

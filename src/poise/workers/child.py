@@ -89,7 +89,7 @@ def run_thread(fd: int, spec: WorkerSpec) -> None:
 
     What ends a process (SystemExit, say) ends the thread; the server learns of it from the channel, as ever.
     """
-    serve(_connect(fd), spec)
+    serve(_connect(fd, exit_with_server=False), spec)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -101,14 +101,14 @@ def main(argv: list[str] | None = None) -> int:
     spec = WorkerSpec.from_json(sys.stdin.read())
     logging.basicConfig(level=spec.log_level, format=LOG_FORMAT, stream=sys.stderr)
     _set_title(f"poise:{spec.model}")
-    serve(_connect(arguments.fd), spec, loaded=_freeze)
+    serve(_connect(arguments.fd, exit_with_server=True), spec, loaded=_freeze)
     return 0
 
 
-def _connect(fd: int) -> Worker:
+def _connect(fd: int, exit_with_server: bool) -> Worker:
     from poise._core import Worker as CoreWorker  # noqa: PLC0415  (what is tested without it must not need it)
 
-    return CoreWorker(fd)
+    return CoreWorker(fd, exit_with_server)
 
 
 def _load(worker: Worker, spec: WorkerSpec) -> LoadedModel | None:

@@ -1,0 +1,207 @@
+//! gRPC over HTTP/2: one message in, one out. Frames, status and deadlines; what a method means is its service's affair.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use smallvec::SmallVec;
+
+use super::body::{self, Answer};
+use super::state::{RequestTicket, State};
+use super::{health, tfs};
+use crate::error::{Code, Error, Reason, Result};
+
+/// TensorFlow Serving cuts error texts at this length; so do we, or HTTP/2 header limits of clients would.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// One call, as a service sees it.
+pub struct Call {
+    pub state: Arc<State>,
+    pub message: Bytes,
+    /// When the whole request had been read.
+    pub arrived: Instant,
+    pub deadline: Option<Instant>,
+    /// Counts the request and the memory of its body until the call is answered.
+    pub ticket: RequestTicket,
+}
+
+/// Chunks of one length-prefixed message.
+pub type Reply = Result<SmallVec<[Bytes; 1]>>;
+
+/// Answers one request of a gRPC client.
+pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Answer> {
+    match dispatch(state, request).await {
+        Ok(response) => response,
+        Err(error) => refusal(&error),
+    }
+}
+
+async fn dispatch(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Answer>> {
+    let began = Instant::now();
+    let (head, incoming) = request.into_parts();
+    let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+    if !grpc || head.method != Method::POST {
+        return Ok(not_grpc());
+    }
+    let asked = head.headers.get("grpc-timeout").map(parse_timeout).transpose()?;
+    let mut ticket = state.admit();
+    let frame = body::read(&state, &mut ticket, incoming).await?;
+    let message = unframe(frame)?;
+    let deadline = state.deadline(began, asked);
+    let call = Call { state, message, arrived: Instant::now(), deadline, ticket };
+    match head.uri.path() {
+        "/tensorflow.serving.PredictionService/Predict" => tfs::grpc::predict(call).await.map(ok),
+        "/tensorflow.serving.PredictionService/GetModelMetadata" => tfs::grpc::metadata(&call).map(ok),
+        "/tensorflow.serving.ModelService/GetModelStatus" => tfs::grpc::status(&call).map(ok),
+        "/grpc.health.v1.Health/Check" => health::check(&call).map(ok),
+        "/grpc.health.v1.Health/Watch" => health::watch(&call).map(stream),
+        path => {
+            let message = format!("no method {path} here; this server answers the PredictionService of TensorFlow Serving (Predict, GetModelMetadata), ModelService/GetModelStatus and grpc.health.v1");
+            Err(Error::new(Code::Unimplemented, Reason::Unsupported, message))
+        }
+    }
+}
+
+fn response(answer: Answer) -> Response<Answer> {
+    let mut response = Response::new(answer);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+fn status_ok() -> HeaderMap {
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    trailers
+}
+
+fn ok(chunks: SmallVec<[Bytes; 1]>) -> Response<Answer> {
+    response(Answer::chunks(chunks, Some(status_ok())))
+}
+
+fn stream(messages: tokio::sync::mpsc::Receiver<Bytes>) -> Response<Answer> {
+    response(Answer::stream(messages, status_ok()))
+}
+
+fn not_grpc() -> Response<Answer> {
+    let text = "this port speaks gRPC (POST with content-type application/grpc); REST is on the HTTP port\n";
+    let mut response = Response::new(Answer::full(text));
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    response
+}
+
+/// An error as a gRPC client sees it: headers only, no message.
+pub fn refusal(error: &Error) -> Response<Answer> {
+    let mut response = response(Answer::empty());
+    let headers = response.headers_mut();
+    headers.insert("grpc-status", HeaderValue::from(error.code as u16));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&error.message)) {
+        headers.insert("grpc-message", message);
+    }
+    headers.insert("poise-reason", HeaderValue::from_static(error.reason.label()));
+    if let Some(after) = error.retry_after {
+        headers.insert("grpc-retry-pushback-ms", HeaderValue::from(after.as_millis() as u64));
+    }
+    response
+}
+
+/// The message of a frame: a flag, a length, that many bytes.
+fn unframe(frame: Bytes) -> Result<Bytes> {
+    let Some((head, rest)) = frame.split_first_chunk::<5>() else {
+        return Err(Error::new(Code::Internal, Reason::BadInput, format!("a gRPC frame needs 5 bytes at least but got {}", frame.len())));
+    };
+    if head[0] != 0 {
+        let message = "compressed messages are not accepted: send with grpc-encoding identity";
+        return Err(Error::new(Code::Unimplemented, Reason::Unsupported, message));
+    }
+    let len = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    if len != rest.len() {
+        let message = format!("the gRPC frame announces {len} bytes but {} follow", rest.len());
+        return Err(Error::new(Code::Internal, Reason::BadInput, message));
+    }
+    Ok(frame.slice(5..))
+}
+
+/// `grpc-timeout`: at most eight digits and a unit.
+fn parse_timeout(value: &HeaderValue) -> Result<Duration> {
+    let parse = || {
+        let text = value.to_str().ok()?;
+        let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let count: u64 = digits.parse().ok()?;
+        Some(match unit {
+            "H" => Duration::from_secs(count * 3600),
+            "M" => Duration::from_secs(count * 60),
+            "S" => Duration::from_secs(count),
+            "m" => Duration::from_millis(count),
+            "u" => Duration::from_micros(count),
+            "n" => Duration::from_nanos(count),
+            _ => return None,
+        })
+    };
+    parse().ok_or_else(|| Error::bad_input(format!("grpc-timeout {value:?}: expected up to 8 digits and one of HMSmun")))
+}
+
+/// Percent-encodes all but printable ASCII, as gRPC asks for messages.
+fn percent_encode(message: &str) -> String {
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes().take(LONGEST_MESSAGE) {
+        if (0x20..0x7f).contains(&byte) && byte != b'%' {
+            encoded.push(byte as char);
+        } else {
+            const HEX: &[u8; 16] = b"0123456789ABCDEF";
+            encoded.extend(['%', HEX[usize::from(byte >> 4)] as char, HEX[usize::from(byte & 15)] as char]);
+        }
+    }
+    if message.len() > LONGEST_MESSAGE {
+        encoded.push_str("...TRUNCATED");
+    }
+    encoded
+}
+
+/// One message with the five bytes of its frame in front.
+pub fn frame(message: &impl prost::Message) -> SmallVec<[Bytes; 1]> {
+    let len = message.encoded_len();
+    let mut bytes = Vec::with_capacity(len + 5);
+    bytes.push(0);
+    bytes.extend((len as u32).to_be_bytes());
+    // Encoding into a vector cannot fail: it grows.
+    let _ = message.encode(&mut bytes);
+    smallvec::smallvec![Bytes::from(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_have_digits_and_a_unit() {
+        let parse = |text: &'static str| parse_timeout(&HeaderValue::from_static(text)).ok();
+        assert_eq!(parse("5S"), Some(Duration::from_secs(5)));
+        assert_eq!(parse("99999999m"), Some(Duration::from_millis(99_999_999)));
+        assert_eq!(parse("250u"), Some(Duration::from_micros(250)));
+        for bad in ["", "S", "5", "5s", "-5S", "123456789S", "+1S"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn frames_must_hold_what_they_announce() {
+        let framed = |bytes: &'static [u8]| unframe(Bytes::from_static(bytes));
+        assert_eq!(framed(b"\0\0\0\0\x02hi").unwrap(), "hi");
+        assert_eq!(framed(b"\0\0\0\0\0").unwrap(), "");
+        assert_eq!(framed(b"\0\0\0\0").unwrap_err().code, Code::Internal);
+        assert_eq!(framed(b"\0\0\0\0\x03hi").unwrap_err().code, Code::Internal);
+        assert_eq!(framed(b"\x01\0\0\0\x02hi").unwrap_err().code, Code::Unimplemented);
+    }
+
+    #[test]
+    fn messages_are_percent_encoded_and_bounded() {
+        assert_eq!(percent_encode("a%b\nü"), "a%25b%0A%C3%BC");
+        assert!(percent_encode(&"x".repeat(2000)).ends_with("...TRUNCATED"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Predict, whatever the wire: the request's way through endpoint, queue and worker.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::batching::endpoint::Endpoint;
+use crate::batching::version::Lease;
+use crate::batching::{Answer, Wanted};
+use crate::error::Result;
+use crate::telemetry::Api;
+use crate::tensor::Tensor;
+
+/// A request that has found its endpoint.
+pub struct Predict<'a> {
+    pub lease: &'a Lease,
+    pub endpoint: &'a Arc<Endpoint>,
+    pub api: Api,
+    pub arrived: Instant,
+    pub deadline: Option<Instant>,
+}
+
+impl Predict<'_> {
+    /// Runs inputs in the order of the signature; the outcome is counted.
+    pub async fn run(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
+        let outcome = self.outcome(inputs, wanted).await;
+        let code = outcome.as_ref().err().map(|error| error.code);
+        self.endpoint.metrics.request(self.api, code, self.arrived.elapsed().as_secs_f64());
+        outcome
+    }
+
+    async fn outcome(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
+        let checked = self.endpoint.check(inputs?)?;
+        let wanted = wanted?;
+        let answer = self.lease.run(self.endpoint, checked, wanted.clone(), self.deadline).await?;
+        Ok((wanted, answer))
+    }
+
+    /// The answer with the names of its outputs.
+    pub fn named<'b>(&'b self, wanted: &Wanted, answer: &'b Answer) -> Vec<(&'b str, &'b Tensor)> {
+        let name = |index: &u16| self.endpoint.signature.outputs[usize::from(*index)].name.as_str();
+        wanted.iter().map(name).zip(answer).collect()
+    }
+}

@@ -1,0 +1,20 @@
+//! The border to Python: the only folder that knows an interpreter exists. Python calls in; nothing here calls out, and
+//! no Python object is kept.
+
+mod batch;
+mod buffer;
+mod errors;
+mod server;
+mod worker;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("build_profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<worker::Worker>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<buffer::Buffer>()?;
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The composition root of the data plane: runtime, listeners, versions and the channels to their workers.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{Notify, watch};
+
+use crate::batching::version::Version;
+use crate::clock::SystemClock;
+use crate::config::{BatchSettings, ServerSettings};
+use crate::events::{Event, Events};
+use crate::frontends::listener::{self, Protocol};
+use crate::frontends::state::State;
+use crate::model::Signature;
+use crate::routes::Status;
+use crate::telemetry::Telemetry;
+use crate::workers::{channel, driver};
+
+/// Connections that the kernel may hold before they are accepted.
+const BACKLOG: i32 = 4096;
+/// How often a drain looks whether the last request has ended.
+const DRAIN_LOOK: Duration = Duration::from_millis(5);
+
+/// A server. Everything it starts ends with [`Server::close`], or when it is dropped.
+pub struct Server {
+    state: Arc<State>,
+    events: Arc<Events>,
+    runtime: Mutex<Option<Runtime>>,
+    stop: watch::Sender<bool>,
+    versions: Mutex<HashMap<u64, Arc<Version>>>,
+    workers: Mutex<HashMap<u64, Arc<Notify>>>,
+    last_id: AtomicU64,
+}
+
+fn closed() -> io::Error {
+    io::Error::other("the server is closed")
+}
+
+impl Server {
+    pub fn new(settings: ServerSettings) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(settings.io_threads.max(1))
+            .thread_name("poise-io")
+            .enable_all()
+            .build()?;
+        let telemetry = Telemetry::new(settings.metrics);
+        Ok(Self {
+            state: State::new(settings, telemetry),
+            events: Arc::default(),
+            runtime: Mutex::new(Some(runtime)),
+            stop: watch::Sender::new(false),
+            versions: Mutex::default(),
+            workers: Mutex::default(),
+            last_id: AtomicU64::new(0),
+        })
+    }
+
+    /// Binds the listeners; returns their addresses, gRPC first.
+    pub fn start(&self) -> io::Result<(Option<SocketAddr>, Option<SocketAddr>)> {
+        let settings = &self.state.settings;
+        let grpc = settings.grpc.as_deref().map(listen_on).transpose()?;
+        let http = settings.http.as_deref().map(listen_on).transpose()?;
+        let addresses = (
+            grpc.as_ref().map(StdListener::local_addr).transpose()?,
+            http.as_ref().map(StdListener::local_addr).transpose()?,
+        );
+        self.accept(grpc, Protocol::Grpc)?;
+        self.accept(http, Protocol::Http)?;
+        Ok(addresses)
+    }
+
+    fn accept(&self, socket: Option<StdListener>, protocol: Protocol) -> io::Result<()> {
+        let Some(socket) = socket else { return Ok(()) };
+        self.with_runtime(|runtime| {
+            let _inside = runtime.enter();
+            let accepting = TcpListener::from_std(socket)?;
+            let (state, events) = (Arc::clone(&self.state), Arc::clone(&self.events));
+            runtime.spawn(listener::serve(accepting, protocol, state, events, self.stop.subscribe()));
+            Ok(())
+        })
+    }
+
+    fn with_runtime<T>(&self, act: impl FnOnce(&Runtime) -> io::Result<T>) -> io::Result<T> {
+        act(self.runtime.lock().as_ref().ok_or_else(closed)?)
+    }
+
+    fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A version that no request reaches yet; returns its handle.
+    pub fn add_version(&self, model: &str, number: i64, batching: BatchSettings) -> u64 {
+        let handle = self.next_id();
+        let telemetry = Arc::clone(&self.state.telemetry);
+        let version = Version::new(model, number, batching, telemetry, Arc::new(SystemClock));
+        self.versions.lock().insert(handle, version);
+        handle
+    }
+
+    fn version(&self, handle: u64) -> io::Result<Arc<Version>> {
+        let found = self.versions.lock().get(&handle).cloned();
+        found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no version with handle {handle}")))
+    }
+
+    /// A channel for one more worker: its id, and the descriptor that the worker inherits.
+    pub fn attach_worker(&self, handle: u64) -> io::Result<(u64, OwnedFd)> {
+        let version = self.version(handle)?;
+        let (ours, theirs) = channel::pair()?;
+        let worker = self.next_id();
+        let detach = Arc::new(Notify::new());
+        self.workers.lock().insert(worker, Arc::clone(&detach));
+        let around = driver::Surroundings {
+            worker,
+            events: Arc::clone(&self.events),
+            telemetry: Arc::clone(&self.state.telemetry),
+            detach,
+        };
+        self.with_runtime(|runtime| {
+            runtime.spawn(driver::drive(ours, version, around));
+            Ok(())
+        })?;
+        Ok((worker, theirs))
+    }
+
+    /// Gives a worker up; unknown ids are ignored.
+    pub fn detach_worker(&self, worker: u64) {
+        if let Some(detach) = self.workers.lock().remove(&worker) {
+            detach.notify_one();
+        }
+    }
+
+    /// Gives a version its signatures; those that a second worker brings change nothing.
+    pub fn describe(&self, handle: u64, signatures: Vec<Signature>) -> io::Result<()> {
+        self.version(handle)?.describe(signatures);
+        Ok(())
+    }
+
+    /// Routes requests to a described version.
+    pub fn publish(&self, handle: u64) -> io::Result<()> {
+        let version = self.version(handle)?;
+        if version.endpoints().is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a version must be described before it is published"));
+        }
+        self.state.routes.publish(version);
+        Ok(())
+    }
+
+    /// Stops routing to a version; an event tells when its last request has been answered.
+    pub fn retire(&self, handle: u64) -> io::Result<()> {
+        let version = self.version(handle)?;
+        self.versions.lock().remove(&handle);
+        self.state.routes.withdraw(&version);
+        version.retire();
+        let events = Arc::clone(&self.events);
+        self.with_runtime(|runtime| {
+            runtime.spawn(async move {
+                version.closed().await;
+                events.push(Event::Retired(handle));
+            });
+            Ok(())
+        })
+    }
+
+    /// What status calls answer.
+    pub fn set_status(&self, model: &str, statuses: Vec<Status>) {
+        self.state.routes.set_status(model, statuses);
+    }
+
+    /// What readiness answers.
+    pub fn set_ready(&self, ready: bool) {
+        self.state.ready.send_replace(ready);
+    }
+
+    /// What has happened; waits up to `timeout` for a first event.
+    pub fn pull_events(&self, timeout: Duration) -> Vec<Event> {
+        let events = self.events.pull(timeout);
+        for event in &events {
+            if let Event::WorkerLost(worker, _) | Event::WorkerFailed(worker, _) | Event::WorkerClosed(worker) = event {
+                self.workers.lock().remove(worker);
+            }
+        }
+        events
+    }
+
+    /// Every metric in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        self.state.telemetry.text()
+    }
+
+    /// What is held now, as JSON: all zero when nothing is under way.
+    pub fn debug_state(&self) -> String {
+        let holdings = self.versions.lock().values().map(|version| version.holdings()).fold(
+            crate::batching::version::Holdings::default(),
+            |mut sum, one| {
+                sum.rows += one.rows;
+                sum.bytes += one.bytes;
+                sum.running += one.running;
+                sum.leases += one.leases;
+                sum.queues += one.queues;
+                sum
+            },
+        );
+        json!({
+            "queued_rows": holdings.rows,
+            "queued_bytes": holdings.bytes,
+            "queues": holdings.queues,
+            "batches": holdings.running,
+            "leases": holdings.leases,
+            "requests": self.state.requests(),
+            "body_bytes": self.state.held_bytes(),
+            "connections": self.state.connections(),
+            "workers": self.workers.lock().len(),
+        })
+        .to_string()
+    }
+
+    /// Stops accepting and waits for the requests under way; true when all have ended in time.
+    pub fn drain(&self, timeout: Duration) -> bool {
+        self.stop.send_replace(true);
+        let until = Instant::now() + timeout;
+        while self.state.requests() > 0 {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(DRAIN_LOOK);
+        }
+        true
+    }
+
+    /// Ends every task, thread and socket.
+    pub fn close(&self) {
+        self.stop.send_replace(true);
+        if let Some(runtime) = self.runtime.lock().take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+        self.versions.lock().clear();
+        self.workers.lock().clear();
+        self.events.wake();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Binds `HOST:PORT` without sharing the port with another server.
+fn listen_on(address: &str) -> io::Result<StdListener> {
+    let explain = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no such host");
+    for candidate in address.to_socket_addrs().map_err(explain)? {
+        match listen_on_socket(candidate) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(explain(last))
+}
+
+fn listen_on_socket(address: SocketAddr) -> io::Result<StdListener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    // Lets a restarted server take its port back at once; it does not let two servers share one.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(StdListener::from(socket))
+}
