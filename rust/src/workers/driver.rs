@@ -130,7 +130,11 @@ impl Driver {
                         return end;
                     }
                 }
-                () = changes => {}
+                () = changes => {
+                    // A request has come. Those that are readable now come before the batch is formed, or each
+                    // would run alone.
+                    tokio::task::yield_now().await;
+                }
                 () = sleep_or_wait(until) => {
                     if limit.is_some_and(|limit| Instant::now() >= limit) {
                         return End::Lost(self.why_impatient());
