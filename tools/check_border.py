@@ -16,8 +16,8 @@ SOURCES = Path(__file__).resolve().parent.parent / "rust" / "src"
 # Modules of one layer do not import each other, except in the last, whose plain values may.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("python",),
-    ("server",),
-    ("frontends", "gateway", "workers", "loadgen"),
+    ("server", "loadgen"),  # loadgen is the client: it speaks the wires of the frontends
+    ("frontends", "gateway", "workers"),
     ("routes",),
     ("batching",),
     ("telemetry", "events"),

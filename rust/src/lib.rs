@@ -1,6 +1,6 @@
 //! The data plane of Poise.
 //!
-//! Imports go one way: `python → server → {frontends, workers, loadgen} → batching → {tensor,
+//! Imports go one way: `python → {server, loadgen} → {frontends, workers} → batching → {tensor,
 //! model, error, config, clock}`. Only `python/` knows that an interpreter exists.
 
 pub mod batching;

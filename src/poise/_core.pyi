@@ -134,3 +134,30 @@ class Worker:
     def close(self) -> None: ...
 
 def encode_predict_request(model: str, version: int | None, signature: str, inputs: Sequence[Output]) -> bytes: ...
+
+def run_load(plan_json: str, bodies: Sequence[bytes]) -> str:
+    """Send load as a plan says (`poise.bench.plan`) and report as JSON: requests, answered, errors, elapsed_s, latency_ns.
+
+    Raises ValueError for a plan that makes no sense, ConnectionError or TimeoutError when the server cannot be reached
+    at the start. A signal ends it.
+    """
+
+def predict(
+    target: str,
+    model: str,
+    version: int | None,
+    signature: str,
+    inputs: Sequence[Output],
+    timeout_s: float,
+) -> tuple[int | None, list[tuple[str, str, list[int], bytes | list[bytes]]]]:
+    """One prediction over gRPC: the version that answered, and its outputs.
+
+    Raises ValueError for arguments that make no sense, ConnectionError, TimeoutError, and RuntimeError with
+    `CODE: message` for what the server refuses.
+    """
+
+def fetch_signatures(target: str, model: str, version: int | None, timeout_s: float) -> str:
+    """Over gRPC, JSON of {"version", "signatures"}. Raises as `predict` does."""
+
+def http_call(target: str, method: str, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+    """One HTTP call: status and body, whatever the status. Raises ValueError, ConnectionError or TimeoutError."""

@@ -4,6 +4,7 @@
 mod batch;
 mod buffer;
 mod errors;
+mod loadgen;
 mod server;
 mod worker;
 
@@ -16,5 +17,5 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Worker>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<buffer::Buffer>()?;
-    Ok(())
+    loadgen::register(module)
 }
