@@ -1,0 +1,1 @@
+"""Load on a served model, and what it tells."""
