@@ -1,0 +1,33 @@
+//! The JSON dialect of TensorFlow Serving's REST API: bodies of `:predict` to tensors and back.
+//!
+//! Texts of errors are TensorFlow Serving's. Requests take two passes and no tree of values: a scan that finds the
+//! body valid and notes where the few keys of interest are, then a typed read straight into the tensors' bytes.
+
+mod cursor;
+mod decimal;
+mod elements;
+mod half;
+mod integer;
+mod nested;
+mod number;
+mod request;
+mod response;
+mod rows;
+mod scan;
+mod scanner;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use request::parse_predict;
+pub use response::{write_error, write_predict};
+
+/// How rows are laid out, in a request and so in its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `instances`, `predictions`: a list of rows, each with a value for every tensor.
+    Row,
+    /// `inputs`, `outputs`: tensors, each with a value for every row.
+    Column,
+}
