@@ -9,7 +9,8 @@ use super::padding::{self, Extents};
 use super::pending::{Answer, Wanted};
 use super::policy;
 use super::queue::Piece;
-use super::version::{Parts, Version};
+use super::state::Parts;
+use super::version::Version;
 use crate::error::{Code, Error, Reason};
 use crate::tensor::Tensor;
 
@@ -51,7 +52,17 @@ impl Batch {
         let extents = if version.settings.pad_variable_length_inputs { padding::extents(&pieces) } else { None };
         let wanted = union(&pieces);
         Self {
-            id, version, endpoint, pieces, rows, executed_rows, wanted, formed: now, extents, budget, lost_before,
+            id,
+            version,
+            endpoint,
+            pieces,
+            rows,
+            executed_rows,
+            wanted,
+            formed: now,
+            extents,
+            budget,
+            lost_before,
             ended: false,
         }
     }

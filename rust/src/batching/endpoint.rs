@@ -183,9 +183,7 @@ fn common_rows(inputs: &[Tensor]) -> Result<Option<usize>> {
     for tensor in inputs {
         let Some(rows) = tensor.rows() else { return Ok(None) };
         if *common.get_or_insert(rows) != rows {
-            return Err(Error::bad_input(
-                "Batching Run() input tensors must have equal 0th-dimension size",
-            ));
+            return Err(Error::bad_input("Batching Run() input tensors must have equal 0th-dimension size"));
         }
     }
     Ok(common.filter(|rows| *rows > 0))

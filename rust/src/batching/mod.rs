@@ -3,10 +3,12 @@
 pub mod batch;
 pub mod endpoint;
 pub mod gather;
+mod lease;
 mod padding;
 mod pending;
 pub mod policy;
 mod queue;
+mod state;
 pub mod version;
 
 pub use batch::{Batch, Timing};

@@ -98,7 +98,11 @@ pub fn admit(rows: usize, bytes: usize, backlog: &Backlog, settings: &BatchSetti
     let capacity = limit.saturating_mul(settings.max_enqueued_batches);
     let free = capacity.saturating_sub(backlog.queue_rows);
     if rows > free {
-        return Err(queue_full(backlog, format!("task size is {rows} but scheduling capacity is only {free}"), settings));
+        return Err(queue_full(
+            backlog,
+            format!("task size is {rows} but scheduling capacity is only {free}"),
+            settings,
+        ));
     }
     if backlog.bytes > 0 && backlog.bytes.saturating_add(bytes) > settings.max_enqueued_bytes {
         let detail = format!(

@@ -1,26 +1,24 @@
 //! One loaded version: its endpoints, their queues, and the batches that its workers pull.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::timeout_at;
 
 use super::batch::Batch;
-use super::endpoint::{Checked, Endpoint};
-use super::pending::{Answer, Pending, Wanted};
-use super::policy::{self, Backlog, Decision, Need};
-use super::queue::{Piece, Queue, QueueKey};
+use super::endpoint::Endpoint;
+pub use super::lease::Lease;
+use super::pending::Pending;
+use super::policy::{self, Decision, Need};
+use super::queue::{Queue, QueueKey};
+pub use super::state::Holdings;
+use super::state::{Parts, State};
 use crate::clock::Clock;
 use crate::config::BatchSettings;
 use crate::error::{Code, Error, Reason, Result};
 use crate::model::Signature;
 use crate::telemetry::Telemetry;
-
-/// Weight of the newest batch in the estimate of rows per second.
-const RATE_WEIGHT: f64 = 0.1;
 
 /// One version of a model, from its first worker to its last request.
 pub struct Version {
@@ -34,30 +32,6 @@ pub struct Version {
     changed: Notify,
 }
 
-#[derive(Default)]
-struct State {
-    queues: Vec<Queue>,
-    /// Parts of failed or lost batches, to be run before anything new.
-    again: VecDeque<Parts>,
-    rows: usize,
-    bytes: usize,
-    turn: u64,
-    last_batch: u64,
-    running: usize,
-    leases: usize,
-    workers: usize,
-    closing: bool,
-    closed: bool,
-    rows_per_s: f64,
-}
-
-/// Pieces that belong in one batch, with what is known of their past.
-pub(super) struct Parts {
-    pub pieces: Vec<Piece>,
-    pub budget: Option<Arc<std::sync::atomic::AtomicU32>>,
-    pub lost_before: bool,
-}
-
 /// What a worker that asks is told.
 pub enum Next {
     Batch(Box<Batch>),
@@ -65,16 +39,6 @@ pub enum Next {
     Sleep,
     /// The version is retired and has nothing left to do.
     Close,
-}
-
-/// What a version holds now, for tests and for the curious.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Holdings {
-    pub rows: usize,
-    pub bytes: usize,
-    pub running: usize,
-    pub leases: usize,
-    pub queues: usize,
 }
 
 impl Version {
@@ -120,7 +84,20 @@ impl Version {
             return None;
         }
         state.leases += 1;
-        Some(Lease(Arc::clone(self)))
+        Some(Lease::new(Arc::clone(self)))
+    }
+
+    pub(super) fn give_back_lease(&self) {
+        let mut state = self.state.lock();
+        state.leases -= 1;
+        if state.closing && state.leases == 0 {
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.clock.now()
     }
 
     /// No new requests will come; workers are told to close once the last has its answer.
@@ -168,9 +145,7 @@ impl Version {
 
     /// What is held now.
     pub fn holdings(&self) -> Holdings {
-        let state = self.state.lock();
-        let queues = state.queues.len();
-        Holdings { rows: state.rows, bytes: state.bytes, running: state.running, leases: state.leases, queues }
+        self.state.lock().holdings()
     }
 
     /// The next batch for a worker, formed now, or what to wait for.
@@ -242,158 +217,22 @@ impl Version {
         let mut state = self.state.lock();
         state.running -= 1;
         if let Some((rows, took)) = rows {
-            let rate = rows as f64 / took.as_secs_f64().max(1e-6);
-            let old = if state.rows_per_s == 0.0 { rate } else { state.rows_per_s };
-            state.rows_per_s = old + RATE_WEIGHT * (rate - old);
+            state.measured(rows, took);
         }
         if state.closing {
             self.changed.notify_waiters();
         }
     }
 
-    fn enqueue(&self, pending: &Arc<Pending>, key: QueueKey) -> Result<()> {
-        let limit = pending.endpoint.limit(&key);
-        let mut state = self.state.lock();
-        let position = state.queues.iter().position(|queue| queue.key == key);
-        let queue_rows = position.map_or(0, |index| state.queues[index].rows());
-        let backlog = Backlog { queue_rows, limit, bytes: state.bytes, rows_per_s: state.rows_per_s };
-        policy::admit(pending.rows, pending.bytes, &backlog, &self.settings)?;
-        let turn = state.turn;
-        let index = position.unwrap_or_else(|| {
-            state.queues.push(Queue::new(key, limit, turn));
-            state.queues.len() - 1
-        });
-        state.rows += pending.rows;
-        state.bytes += pending.bytes;
-        pending.endpoint.metrics.queued_rows.inc_by(pending.rows as i64);
-        let queue = &mut state.queues[index];
-        queue.push(Arc::clone(pending));
-        let rows = queue.rows();
-        drop(state);
-        // Workers need to know only when a queue starts to wait and when it can fill a batch.
-        if rows == pending.rows || (rows >= limit && rows - pending.rows < limit) {
+    pub(super) fn enqueue(&self, pending: &Arc<Pending>, key: QueueKey) -> Result<()> {
+        let wake = self.state.lock().enqueue(pending, key, &self.settings)?;
+        if wake {
             self.changed.notify_waiters();
         }
         Ok(())
     }
 
-    fn withdraw(&self, pending: &Arc<Pending>) {
-        let mut state = self.state.lock();
-        let found = state.queues.iter_mut().enumerate().find_map(|(index, queue)| {
-            let (rows, bytes) = queue.remove(pending)?;
-            Some((index, rows, bytes))
-        });
-        let Some((index, rows, bytes)) = found else { return };
-        state.rows -= rows;
-        state.bytes -= bytes;
-        if state.queues[index].is_empty() {
-            state.queues.swap_remove(index);
-        }
-        pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
-        pending.endpoint.metrics.withdrawn.inc();
+    pub(super) fn withdraw(&self, pending: &Arc<Pending>) {
+        self.state.lock().withdraw(pending);
     }
-}
-
-impl State {
-    /// Retired, and nobody is left to serve.
-    fn finished(&self) -> bool {
-        self.closed || (self.closing && self.leases == 0 && self.running == 0)
-    }
-
-    /// Empties every queue.
-    fn strand(&mut self) -> Vec<Arc<Pending>> {
-        let again = self.again.drain(..).flat_map(|parts| parts.pieces).map(|piece| piece.pending);
-        let queued = self.queues.drain(..).flat_map(Queue::into_waiting);
-        (self.rows, self.bytes) = (0, 0);
-        again.chain(queued).collect()
-    }
-
-    fn take(&mut self, index: usize, split: bool) -> Vec<Piece> {
-        self.turn += 1;
-        let queue = &mut self.queues[index];
-        queue.last_turn = self.turn;
-        let before = queue.rows();
-        let (pieces, bytes) = queue.take(split);
-        let rows = before - queue.rows();
-        if queue.is_empty() {
-            self.queues.swap_remove(index);
-        }
-        self.rows -= rows;
-        self.bytes -= bytes;
-        if let Some(piece) = pieces.first() {
-            piece.pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
-        }
-        pieces
-    }
-}
-
-/// A request's hold on a version: while it lives the version's workers stay.
-pub struct Lease(Arc<Version>);
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.leases -= 1;
-        if state.closing && state.leases == 0 {
-            drop(state);
-            self.0.changed.notify_waiters();
-        }
-    }
-}
-
-/// Takes a request out of the queue when nobody waits for it any more.
-struct Waiting<'a> {
-    version: &'a Version,
-    pending: &'a Arc<Pending>,
-    answered: bool,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.version.withdraw(self.pending);
-        }
-    }
-}
-
-impl Lease {
-    pub fn version(&self) -> &Arc<Version> {
-        &self.0
-    }
-
-    /// The endpoint of this signature.
-    pub fn endpoint(&self, signature: &str) -> Option<&Arc<Endpoint>> {
-        self.0.endpoints().iter().find(|endpoint| endpoint.signature.name == signature)
-    }
-
-    /// Queues a checked request and waits for its answer. Dropping the future withdraws the request.
-    pub async fn run(
-        &self,
-        endpoint: &Arc<Endpoint>,
-        checked: Checked,
-        wanted: Wanted,
-        deadline: Option<Instant>,
-    ) -> Result<Answer> {
-        let version = &*self.0;
-        let now = version.clock.now();
-        if deadline.is_some_and(|deadline| deadline <= now) {
-            return Err(deadline_passed("before the request was queued"));
-        }
-        let (pending, answer) = Pending::new(Arc::clone(endpoint), checked.inputs, wanted, checked.rows, now);
-        version.enqueue(&pending, checked.key)?;
-        let mut waiting = Waiting { version, pending: &pending, answered: false };
-        let outcome = match deadline {
-            Some(deadline) => timeout_at(deadline.into(), answer).await,
-            None => Ok(answer.await),
-        };
-        let Ok(outcome) = outcome else {
-            return Err(deadline_passed("while the request waited for its answer"));
-        };
-        waiting.answered = true;
-        outcome.unwrap_or_else(|_| Err(Error::internal("the request was dropped without an outcome")))
-    }
-}
-
-fn deadline_passed(when: &str) -> Error {
-    Error::new(Code::DeadlineExceeded, Reason::Deadline, format!("Deadline exceeded {when}"))
 }

@@ -1,0 +1,82 @@
+//! A request's stay with a version: queued, run, answered, and gone without a trace whatever happens.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::time::timeout_at;
+
+use super::endpoint::{Checked, Endpoint};
+use super::pending::{Answer, Pending, Wanted};
+use super::version::Version;
+use crate::error::{Code, Error, Reason, Result};
+
+/// A request's hold on a version: while it lives the version's workers stay.
+pub struct Lease(Arc<Version>);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.give_back_lease();
+    }
+}
+
+impl Lease {
+    /// Only the version hands them out, as it counts them.
+    pub(super) fn new(version: Arc<Version>) -> Self {
+        Self(version)
+    }
+
+    pub fn version(&self) -> &Arc<Version> {
+        &self.0
+    }
+
+    /// The endpoint of this signature.
+    pub fn endpoint(&self, signature: &str) -> Option<&Arc<Endpoint>> {
+        self.0.endpoints().iter().find(|endpoint| endpoint.signature.name == signature)
+    }
+
+    /// Queues a checked request and waits for its answer. Dropping the future withdraws the request.
+    pub async fn run(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        checked: Checked,
+        wanted: Wanted,
+        deadline: Option<Instant>,
+    ) -> Result<Answer> {
+        let version = &*self.0;
+        let now = version.now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(deadline_passed("before the request was queued"));
+        }
+        let (pending, answer) = Pending::new(Arc::clone(endpoint), checked.inputs, wanted, checked.rows, now);
+        version.enqueue(&pending, checked.key)?;
+        let mut waiting = Waiting { version, pending: &pending, answered: false };
+        let outcome = match deadline {
+            Some(deadline) => timeout_at(deadline.into(), answer).await,
+            None => Ok(answer.await),
+        };
+        let Ok(outcome) = outcome else {
+            return Err(deadline_passed("while the request waited for its answer"));
+        };
+        waiting.answered = true;
+        outcome.unwrap_or_else(|_| Err(Error::internal("the request was dropped without an outcome")))
+    }
+}
+
+/// Takes a request out of the queue when nobody waits for it any more.
+struct Waiting<'a> {
+    version: &'a Version,
+    pending: &'a Arc<Pending>,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.version.withdraw(self.pending);
+        }
+    }
+}
+
+fn deadline_passed(when: &str) -> Error {
+    Error::new(Code::DeadlineExceeded, Reason::Deadline, format!("Deadline exceeded {when}"))
+}

@@ -1,0 +1,133 @@
+//! What a version holds: its queues, what is to be run again, and the exact count of both.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use super::pending::Pending;
+use super::policy::{self, Backlog};
+use super::queue::{Piece, Queue, QueueKey};
+use crate::config::BatchSettings;
+use crate::error::Result;
+
+/// Weight of the newest batch in the estimate of rows per second.
+const RATE_WEIGHT: f64 = 0.1;
+
+/// The part of a version that changes, behind its lock.
+#[derive(Default)]
+pub struct State {
+    pub queues: Vec<Queue>,
+    /// Parts of failed or lost batches, to be run before anything new.
+    pub again: VecDeque<Parts>,
+    pub rows: usize,
+    pub bytes: usize,
+    pub last_batch: u64,
+    pub running: usize,
+    pub leases: usize,
+    pub workers: usize,
+    pub closing: bool,
+    pub closed: bool,
+    turn: u64,
+    rows_per_s: f64,
+}
+
+/// Pieces that belong in one batch, with what is known of their past.
+pub struct Parts {
+    pub pieces: Vec<Piece>,
+    pub budget: Option<Arc<AtomicU32>>,
+    pub lost_before: bool,
+}
+
+/// What a version holds now, for tests and for the curious.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Holdings {
+    pub rows: usize,
+    pub bytes: usize,
+    pub running: usize,
+    pub leases: usize,
+    pub queues: usize,
+}
+
+impl State {
+    pub fn holdings(&self) -> Holdings {
+        let queues = self.queues.len();
+        Holdings { rows: self.rows, bytes: self.bytes, running: self.running, leases: self.leases, queues }
+    }
+
+    /// Retired, and nobody is left to serve.
+    pub fn finished(&self) -> bool {
+        self.closed || (self.closing && self.leases == 0 && self.running == 0)
+    }
+
+    /// Lets a request wait, if admission allows. Tells whether workers need to know: only when a queue starts to wait
+    /// and when it can fill a batch.
+    pub fn enqueue(&mut self, pending: &Arc<Pending>, key: QueueKey, settings: &BatchSettings) -> Result<bool> {
+        let limit = pending.endpoint.limit(&key);
+        let position = self.queues.iter().position(|queue| queue.key == key);
+        let queue_rows = position.map_or(0, |index| self.queues[index].rows());
+        let backlog = Backlog { queue_rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
+        policy::admit(pending.rows, pending.bytes, &backlog, settings)?;
+        let index = position.unwrap_or_else(|| {
+            self.queues.push(Queue::new(key, limit, self.turn));
+            self.queues.len() - 1
+        });
+        self.rows += pending.rows;
+        self.bytes += pending.bytes;
+        pending.endpoint.metrics.queued_rows.inc_by(pending.rows as i64);
+        let queue = &mut self.queues[index];
+        queue.push(Arc::clone(pending));
+        let rows = queue.rows();
+        Ok(rows == pending.rows || (rows >= limit && rows - pending.rows < limit))
+    }
+
+    /// Takes a request out of its queue, wherever that is.
+    pub fn withdraw(&mut self, pending: &Arc<Pending>) {
+        let found = self.queues.iter_mut().enumerate().find_map(|(index, queue)| {
+            let (rows, bytes) = queue.remove(pending)?;
+            Some((index, rows, bytes))
+        });
+        let Some((index, rows, bytes)) = found else { return };
+        self.rows -= rows;
+        self.bytes -= bytes;
+        if self.queues[index].is_empty() {
+            self.queues.swap_remove(index);
+        }
+        pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
+        pending.endpoint.metrics.withdrawn.inc();
+    }
+
+    /// Empties every queue.
+    pub fn strand(&mut self) -> Vec<Arc<Pending>> {
+        let again = self.again.drain(..).flat_map(|parts| parts.pieces).map(|piece| piece.pending);
+        let queued = self.queues.drain(..).flat_map(Queue::into_waiting);
+        (self.rows, self.bytes) = (0, 0);
+        again.chain(queued).collect()
+    }
+
+    /// The rows of the next batch of one queue.
+    pub fn take(&mut self, index: usize, split: bool) -> Vec<Piece> {
+        self.turn += 1;
+        let queue = &mut self.queues[index];
+        queue.last_turn = self.turn;
+        let before = queue.rows();
+        let (pieces, bytes) = queue.take(split);
+        let rows = before - queue.rows();
+        if queue.is_empty() {
+            self.queues.swap_remove(index);
+        }
+        self.rows -= rows;
+        self.bytes -= bytes;
+        if let Some(piece) = pieces.first() {
+            piece.pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
+        }
+        pieces
+    }
+
+    /// Takes note of how fast rows have been answered.
+    pub fn measured(&mut self, rows: usize, took: Duration) {
+        let rate = rows as f64 / took.as_secs_f64().max(1e-6);
+        let old = if self.rows_per_s == 0.0 { rate } else { self.rows_per_s };
+        self.rows_per_s = old + RATE_WEIGHT * (rate - old);
+    }
+}
