@@ -160,6 +160,8 @@ impl Version {
             }
         }
         if state.finished() {
+            // From here on nobody gets a lease: the workers that are told to close would not serve it.
+            state.closed = true;
             return Next::Close;
         }
         self.take(&mut state, need, now)
