@@ -149,7 +149,10 @@ impl Server {
     pub fn publish(&self, handle: u64) -> io::Result<()> {
         let version = self.version(handle)?;
         if version.endpoints().is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a version must be described before it is published"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a version must be described before it is published",
+            ));
         }
         self.state.routes.publish(version);
         Ok(())
@@ -207,6 +210,7 @@ impl Server {
                 sum.running += one.running;
                 sum.leases += one.leases;
                 sum.queues += one.queues;
+                sum.again += one.again;
                 sum
             },
         );
@@ -214,6 +218,7 @@ impl Server {
             "queued_rows": holdings.rows,
             "queued_bytes": holdings.bytes,
             "queues": holdings.queues,
+            "reruns": holdings.again,
             "batches": holdings.running,
             "leases": holdings.leases,
             "requests": self.state.requests(),

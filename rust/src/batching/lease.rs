@@ -49,7 +49,7 @@ impl Lease {
         }
         let (pending, answer) = Pending::new(Arc::clone(endpoint), checked.inputs, wanted, checked.rows, now);
         version.enqueue(&pending, checked.key)?;
-        let mut waiting = Waiting { version, pending: &pending, answered: false };
+        let mut waiting = Waiting { version, pending: &pending, ended: false };
         let outcome = match deadline {
             Some(deadline) => timeout_at(deadline.into(), answer).await,
             None => Ok(answer.await),
@@ -57,8 +57,13 @@ impl Lease {
         let Ok(outcome) = outcome else {
             return Err(deadline_passed("while the request waited for its answer"));
         };
-        waiting.answered = true;
-        outcome.unwrap_or_else(|_| Err(Error::internal("the request was dropped without an outcome")))
+        waiting.ended = true;
+        let outcome = outcome.unwrap_or_else(|_| Err(Error::internal("the request was dropped without an outcome")));
+        if outcome.is_err() {
+            // What is left of a split request whose other part has failed.
+            version.withdraw(&pending);
+        }
+        outcome
     }
 }
 
@@ -66,13 +71,13 @@ impl Lease {
 struct Waiting<'a> {
     version: &'a Version,
     pending: &'a Arc<Pending>,
-    answered: bool,
+    ended: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if !self.answered {
-            self.version.withdraw(self.pending);
+        if !self.ended && self.version.withdraw(self.pending) {
+            self.pending.endpoint.metrics.withdrawn.inc();
         }
     }
 }

@@ -47,12 +47,20 @@ pub struct Holdings {
     pub running: usize,
     pub leases: usize,
     pub queues: usize,
+    /// Batches that wait to be run again, whole or in part.
+    pub again: usize,
 }
 
 impl State {
     pub fn holdings(&self) -> Holdings {
-        let queues = self.queues.len();
-        Holdings { rows: self.rows, bytes: self.bytes, running: self.running, leases: self.leases, queues }
+        Holdings {
+            rows: self.rows,
+            bytes: self.bytes,
+            running: self.running,
+            leases: self.leases,
+            queues: self.queues.len(),
+            again: self.again.len(),
+        }
     }
 
     /// Retired, and nobody is left to serve.
@@ -81,28 +89,36 @@ impl State {
         Ok(rows == pending.rows || (rows >= limit && rows - pending.rows < limit))
     }
 
-    /// Takes a request out of its queue, wherever that is.
-    pub fn withdraw(&mut self, pending: &Arc<Pending>) {
+    /// Takes a request out of its queue, wherever that is; false when it waits nowhere.
+    pub fn withdraw(&mut self, pending: &Arc<Pending>) -> bool {
         let found = self.queues.iter_mut().enumerate().find_map(|(index, queue)| {
             let (rows, bytes) = queue.remove(pending)?;
             Some((index, rows, bytes))
         });
-        let Some((index, rows, bytes)) = found else { return };
+        let Some((index, rows, bytes)) = found else { return false };
         self.rows -= rows;
         self.bytes -= bytes;
         if self.queues[index].is_empty() {
             self.queues.swap_remove(index);
         }
         pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
-        pending.endpoint.metrics.withdrawn.inc();
+        true
     }
 
-    /// Empties every queue.
+    /// Gives up all that waits.
     pub fn strand(&mut self) -> Vec<Arc<Pending>> {
         let again = self.again.drain(..).flat_map(|parts| parts.pieces).map(|piece| piece.pending);
-        let queued = self.queues.drain(..).flat_map(Queue::into_waiting);
+        let mut stranded: Vec<Arc<Pending>> = again.collect();
+        for queue in self.queues.drain(..) {
+            let rows = queue.rows() as i64;
+            let waiting = queue.into_waiting();
+            if let Some(pending) = waiting.front() {
+                pending.endpoint.metrics.queued_rows.dec_by(rows);
+            }
+            stranded.extend(waiting);
+        }
         (self.rows, self.bytes) = (0, 0);
-        again.chain(queued).collect()
+        stranded
     }
 
     /// The rows of the next batch of one queue.

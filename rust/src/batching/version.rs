@@ -137,7 +137,6 @@ impl Version {
         let stranded = if state.closing && state.workers == 0 { state.strand() } else { Vec::new() };
         drop(state);
         for pending in stranded {
-            pending.endpoint.metrics.queued_rows.dec_by(pending.rows as i64);
             pending.fail(Error::new(Code::Unavailable, Reason::NotReady, "the last worker of a retired version ended"));
         }
         false
@@ -198,7 +197,8 @@ impl Version {
     fn form(self: &Arc<Self>, state: &mut State, parts: Parts, now: Instant) -> Box<Batch> {
         state.running += 1;
         state.last_batch += 1;
-        Box::new(Batch::new(Arc::clone(self), state.last_batch, parts, now))
+        let quiet = policy::is_quiet(parts.pieces.len(), state.leases);
+        Box::new(Batch::new(Arc::clone(self), state.last_batch, parts, quiet, now))
     }
 
     /// Waits until [`Version::next`] may have something else to say.
@@ -234,7 +234,8 @@ impl Version {
         Ok(())
     }
 
-    pub(super) fn withdraw(&self, pending: &Arc<Pending>) {
-        self.state.lock().withdraw(pending);
+    /// Takes a request out of the queue; tells whether it, or a part of it, still waited there.
+    pub(super) fn withdraw(&self, pending: &Arc<Pending>) -> bool {
+        self.state.lock().withdraw(pending)
     }
 }
