@@ -58,9 +58,8 @@ impl Segment {
 
     fn map(file: OwnedFd, len: usize) -> io::Result<Arc<Self>> {
         // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
-        let start = unsafe {
-            mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
-        }?;
+        let start =
+            unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
         Ok(Arc::new(Self { start, len, file }))
     }
