@@ -47,9 +47,14 @@ pub struct Timing {
 impl Batch {
     pub(super) fn new(version: Arc<Version>, id: u64, parts: Parts, quiet: bool, now: Instant) -> Self {
         let Parts { pieces, budget, lost_before } = parts;
+        let fresh = budget.is_none() && !lost_before;
+        for piece in pieces.iter().filter(|piece| fresh && piece.start == 0) {
+            let waited = now.saturating_duration_since(piece.pending.arrived);
+            piece.pending.endpoint.metrics.waited(waited.as_secs_f64());
+        }
         let endpoint = Arc::clone(&pieces[0].pending.endpoint);
         let rows = pieces.iter().map(Piece::rows).sum();
-        let whole = pieces[0].pending.whole;
+        let whole = pieces[0].pending.is_whole();
         let executed_rows = if whole { 1 } else { policy::executed_size(rows, &version.settings.allowed_batch_sizes) };
         let extents = if version.settings.pad_variable_length_inputs { padding::extents(&pieces) } else { None };
         let wanted = union(&pieces);
@@ -72,7 +77,7 @@ impl Batch {
 
     /// Whether the batch is one request that goes to the model as it is.
     pub fn is_whole(&self) -> bool {
-        self.pieces[0].pending.whole
+        self.pieces[0].pending.is_whole()
     }
 
     /// Answers every request from the outputs of the whole batch, in the order of [`Batch::wanted`].

@@ -216,6 +216,6 @@ impl<'a> Iterator for Rows<'a> {
             None => return None,
         };
         let tensor = &piece.pending.inputs[self.input];
-        Some(Span { tensor, start, end, whole: piece.pending.whole, outer: self.outer })
+        Some(Span { tensor, start, end, whole: piece.pending.is_whole(), outer: self.outer })
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 use tokio::time::timeout_at;
 
 use super::endpoint::{Checked, Endpoint};
-use super::pending::{Answer, Pending, Wanted};
+use super::pending::{Answer, Pending, Wanted, deadline_passed};
 use super::version::Version;
-use crate::error::{Code, Error, Reason, Result};
+use crate::error::{Error, Result};
 
 /// A request's hold on a version: while it lives the version's workers stay.
 pub struct Lease(Arc<Version>);
@@ -47,8 +47,8 @@ impl Lease {
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Err(deadline_passed("before the request was queued"));
         }
-        let (pending, answer) = Pending::new(Arc::clone(endpoint), checked.inputs, wanted, checked.rows, now);
-        version.enqueue(&pending, checked.key)?;
+        let (pending, answer) = Pending::new(Arc::clone(endpoint), checked, wanted, now, deadline);
+        version.enqueue(&pending)?;
         let mut waiting = Waiting { version, pending: &pending, ended: false };
         let outcome = match deadline {
             Some(deadline) => timeout_at(deadline.into(), answer).await,
@@ -80,8 +80,4 @@ impl Drop for Waiting<'_> {
             self.pending.endpoint.metrics.withdrawn.inc();
         }
     }
-}
-
-fn deadline_passed(when: &str) -> Error {
-    Error::new(Code::DeadlineExceeded, Reason::Deadline, format!("Deadline exceeded {when}"))
 }

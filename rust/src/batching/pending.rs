@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Checked, Endpoint};
+use super::queue::QueueKey;
 use crate::error::{Code, Error, Reason, Result};
 use crate::tensor::{Data, Shape, Tensor};
 
@@ -22,16 +23,17 @@ pub type Answer = Vec<Tensor>;
 #[derive(Debug)]
 pub struct Pending {
     pub endpoint: Arc<Endpoint>,
+    /// With whom it may share a batch.
+    pub key: QueueKey,
     /// In the order of the signature's inputs.
     pub inputs: Vec<Tensor>,
     pub wanted: Wanted,
     /// Size of dim 0; 1 when the request can only run alone.
     pub rows: usize,
-    /// Whether the tensors go to the model as they are, never joined with others.
-    pub whole: bool,
     /// Memory that the inputs hold.
     pub bytes: usize,
     pub arrived: Instant,
+    pub deadline: Option<Instant>,
     assembly: Mutex<Assembly>,
 }
 
@@ -46,22 +48,30 @@ impl Pending {
     /// A request and the end at which its answer comes out.
     pub fn new(
         endpoint: Arc<Endpoint>,
-        inputs: Vec<Tensor>,
+        checked: Checked,
         wanted: Wanted,
-        rows: Option<usize>,
         arrived: Instant,
+        deadline: Option<Instant>,
     ) -> (Arc<Self>, oneshot::Receiver<Result<Answer>>) {
         let (reply, answer) = oneshot::channel();
+        let Checked { inputs, rows, key } = checked;
         let bytes = inputs.iter().map(Tensor::byte_len).sum();
+        let rows = rows.unwrap_or(1);
         let assembly = Mutex::new(Assembly { reply: Some(reply), parts: SmallVec::new(), rows_done: 0 });
-        let (rows, whole) = rows.map_or((1, true), |rows| (rows, false));
-        let pending = Self { endpoint, inputs, wanted, rows, whole, bytes, arrived, assembly };
-        (Arc::new(pending), answer)
+        (Arc::new(Self { endpoint, key, inputs, wanted, rows, bytes, arrived, deadline, assembly }), answer)
     }
 
-    /// Whether the request has ended, or its client has gone.
-    pub fn is_over(&self) -> bool {
-        self.assembly.lock().reply.as_ref().is_none_or(oneshot::Sender::is_closed)
+    /// Whether the tensors go to the model as they are, never joined with others.
+    pub fn is_whole(&self) -> bool {
+        self.key.whole
+    }
+
+    /// Whether running it would still serve somebody. A request that is late is told so.
+    pub fn is_wanted(&self, now: Instant) -> bool {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.fail(deadline_passed("while the request waited to be run"));
+        }
+        self.assembly.lock().reply.as_ref().is_some_and(|reply| !reply.is_closed())
     }
 
     /// Ends the request with an error, unless it has ended before.
@@ -92,6 +102,11 @@ impl Pending {
         };
         let _ = reply.send(answer);
     }
+}
+
+/// What a client is told that set a limit to its patience.
+pub fn deadline_passed(when: &str) -> Error {
+    Error::new(Code::DeadlineExceeded, Reason::Deadline, format!("Deadline exceeded {when}"))
 }
 
 /// Joins the parts of a split request along dim 0, output by output.

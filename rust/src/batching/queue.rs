@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::endpoint::Endpoint;
 use super::pending::Pending;
 use super::policy::QueueView;
 
@@ -32,12 +33,25 @@ impl Piece {
     }
 }
 
-/// One queue. Never empty for long: its owner removes it with its last request.
+/// What left a queue to form a batch.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub pieces: Vec<Piece>,
+    /// All rows that left, those of unwanted requests included.
+    pub rows: usize,
+    /// Bytes of the requests that have left whole.
+    pub bytes: usize,
+    /// Requests that nobody waited for any more.
+    pub unwanted: u64,
+}
+
+/// One queue. Its owner makes it for a first request, and removes it with its last.
 #[derive(Debug)]
 pub struct Queue {
+    pub endpoint: Arc<Endpoint>,
     pub key: QueueKey,
-    pub limit: usize,
     pub last_turn: u64,
+    limit: usize,
     waiting: VecDeque<Arc<Pending>>,
     /// Rows of the first request that have been taken already.
     taken: usize,
@@ -45,8 +59,9 @@ pub struct Queue {
 }
 
 impl Queue {
-    pub fn new(key: QueueKey, limit: usize, last_turn: u64) -> Self {
-        Self { key, limit, last_turn, waiting: VecDeque::new(), taken: 0, rows: 0 }
+    pub fn new(endpoint: Arc<Endpoint>, key: QueueKey, last_turn: u64) -> Self {
+        let limit = endpoint.limit(&key);
+        Self { endpoint, key, limit, last_turn, waiting: VecDeque::new(), taken: 0, rows: 0 }
     }
 
     pub fn rows(&self) -> usize {
@@ -57,10 +72,10 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// What policy may know of this queue; `None` when it is empty.
-    pub fn view(&self) -> Option<QueueView> {
-        let oldest = self.waiting.front()?.arrived;
-        Some(QueueView { rows: self.rows, limit: self.limit, oldest, last_turn: self.last_turn })
+    /// What policy may know of this queue.
+    pub fn view(&self) -> QueueView {
+        let oldest = self.waiting.front().expect("a queue that is empty has been removed").arrived;
+        QueueView { rows: self.rows, limit: self.limit, oldest, last_turn: self.last_turn }
     }
 
     pub fn push(&mut self, pending: Arc<Pending>) {
@@ -68,31 +83,43 @@ impl Queue {
         self.waiting.push_back(pending);
     }
 
-    /// Takes up to `limit` rows from the front. With `split`, a request may be cut where the batch is full.
-    /// Returns the pieces and the bytes of the requests that have left the queue whole.
-    pub fn take(&mut self, split: bool) -> (Vec<Piece>, usize) {
-        let mut pieces = Vec::with_capacity(self.waiting.len().min(self.limit));
-        let (mut free, mut bytes) = (self.limit, 0);
+    /// Takes up to `limit` rows from the front, leaving out requests that are not `wanted` any more. With `split`, a
+    /// request may be cut where the batch is full.
+    pub fn take(&mut self, split: bool, wanted: impl Fn(&Pending) -> bool) -> Taken {
+        let before = self.rows;
+        let mut taken = Taken { pieces: Vec::with_capacity(self.rows.min(self.limit)), ..Taken::default() };
+        let mut free = self.limit;
         while let Some(first) = self.waiting.front() {
             let left = first.rows - self.taken;
-            let rows = if left <= free || (pieces.is_empty() && !split) { left } else { free };
+            if !wanted(first) {
+                taken.unwanted += 1;
+                taken.bytes += self.pop(left).bytes;
+                continue;
+            }
+            let rows = if left <= free || (taken.pieces.is_empty() && !split) { left } else { free };
             if rows == 0 || (rows < left && !split) {
                 break;
             }
             let (start, end) = (self.taken, self.taken + rows);
-            self.rows -= rows;
             free = free.saturating_sub(rows);
             if rows < left {
-                pieces.push(Piece { pending: Arc::clone(first), start, end });
-                self.taken = end;
+                taken.pieces.push(Piece { pending: Arc::clone(first), start, end });
+                (self.taken, self.rows) = (end, self.rows - rows);
                 break;
             }
-            bytes += first.bytes;
-            self.taken = 0;
-            let pending = self.waiting.pop_front().expect("front was there");
-            pieces.push(Piece { pending, start, end });
+            let pending = self.pop(rows);
+            taken.bytes += pending.bytes;
+            taken.pieces.push(Piece { pending, start, end });
         }
-        (pieces, bytes)
+        taken.rows = before - self.rows;
+        taken
+    }
+
+    /// Removes the first request, of which `rows` rows still wait.
+    fn pop(&mut self, rows: usize) -> Arc<Pending> {
+        self.rows -= rows;
+        self.taken = 0;
+        self.waiting.pop_front().expect("the caller has seen the first")
     }
 
     /// Every request that waits, when the queue is given up.

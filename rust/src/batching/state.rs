@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pending::Pending;
-use super::policy::{self, Backlog};
-use super::queue::{Piece, Queue, QueueKey};
+use super::policy::{self, Backlog, Decision, Need};
+use super::queue::{Piece, Queue};
 use crate::config::BatchSettings;
 use crate::error::Result;
 
@@ -17,17 +17,17 @@ const RATE_WEIGHT: f64 = 0.1;
 /// The part of a version that changes, behind its lock.
 #[derive(Default)]
 pub struct State {
-    pub queues: Vec<Queue>,
+    pub rows: usize,
     /// Parts of failed or lost batches, to be run before anything new.
     pub again: VecDeque<Parts>,
-    pub rows: usize,
-    pub bytes: usize,
     pub last_batch: u64,
     pub running: usize,
     pub leases: usize,
     pub workers: usize,
     pub closing: bool,
     pub closed: bool,
+    queues: Vec<Queue>,
+    bytes: usize,
     turn: u64,
     rows_per_s: f64,
 }
@@ -37,6 +37,13 @@ pub struct Parts {
     pub pieces: Vec<Piece>,
     pub budget: Option<Arc<AtomicU32>>,
     pub lost_before: bool,
+}
+
+/// What there is for a worker to do.
+pub enum Choice {
+    Run(Parts),
+    WaitUntil(Instant),
+    Sleep,
 }
 
 /// What a version holds now, for tests and for the curious.
@@ -70,14 +77,14 @@ impl State {
 
     /// Lets a request wait, if admission allows. Tells whether workers need to know: only when a queue starts to wait
     /// and when it can fill a batch.
-    pub fn enqueue(&mut self, pending: &Arc<Pending>, key: QueueKey, settings: &BatchSettings) -> Result<bool> {
-        let limit = pending.endpoint.limit(&key);
-        let position = self.queues.iter().position(|queue| queue.key == key);
+    pub fn enqueue(&mut self, pending: &Arc<Pending>, settings: &BatchSettings) -> Result<bool> {
+        let limit = pending.endpoint.limit(&pending.key);
+        let position = self.queues.iter().position(|queue| queue.key == pending.key);
         let queue_rows = position.map_or(0, |index| self.queues[index].rows());
         let backlog = Backlog { queue_rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
         policy::admit(pending.rows, pending.bytes, &backlog, settings)?;
         let index = position.unwrap_or_else(|| {
-            self.queues.push(Queue::new(key, limit, self.turn));
+            self.queues.push(Queue::new(Arc::clone(&pending.endpoint), pending.key.clone(), self.turn));
             self.queues.len() - 1
         });
         self.rows += pending.rows;
@@ -91,11 +98,8 @@ impl State {
 
     /// Takes a request out of its queue, wherever that is; false when it waits nowhere.
     pub fn withdraw(&mut self, pending: &Arc<Pending>) -> bool {
-        let found = self.queues.iter_mut().enumerate().find_map(|(index, queue)| {
-            let (rows, bytes) = queue.remove(pending)?;
-            Some((index, rows, bytes))
-        });
-        let Some((index, rows, bytes)) = found else { return false };
+        let Some(index) = self.queues.iter().position(|queue| queue.key == pending.key) else { return false };
+        let Some((rows, bytes)) = self.queues[index].remove(pending) else { return false };
         self.rows -= rows;
         self.bytes -= bytes;
         if self.queues[index].is_empty() {
@@ -110,34 +114,51 @@ impl State {
         let again = self.again.drain(..).flat_map(|parts| parts.pieces).map(|piece| piece.pending);
         let mut stranded: Vec<Arc<Pending>> = again.collect();
         for queue in self.queues.drain(..) {
-            let rows = queue.rows() as i64;
-            let waiting = queue.into_waiting();
-            if let Some(pending) = waiting.front() {
-                pending.endpoint.metrics.queued_rows.dec_by(rows);
-            }
-            stranded.extend(waiting);
+            queue.endpoint.metrics.queued_rows.dec_by(queue.rows() as i64);
+            stranded.extend(queue.into_waiting());
         }
         (self.rows, self.bytes) = (0, 0);
         stranded
     }
 
-    /// The rows of the next batch of one queue.
-    pub fn take(&mut self, index: usize, split: bool) -> Vec<Piece> {
+    /// What a worker is to run next. Lost and failed batches come before anything new, and only for a worker that has
+    /// nothing to run: with them others wait already.
+    pub fn next(&mut self, need: Need, now: Instant, settings: &BatchSettings) -> Choice {
+        while need == Need::Idle {
+            let Some(mut parts) = self.again.pop_front() else { break };
+            parts.pieces.retain(|piece| piece.pending.is_wanted(now));
+            if !parts.pieces.is_empty() {
+                return Choice::Run(parts);
+            }
+        }
+        let timeout = Duration::from_micros(if self.closing { 0 } else { settings.batch_timeout_micros });
+        loop {
+            let index = match policy::decide(self.queues.iter().map(Queue::view), timeout, need, now) {
+                Decision::Take(index) => index,
+                Decision::WaitUntil(time) => return Choice::WaitUntil(time),
+                Decision::Sleep => return Choice::Sleep,
+            };
+            let pieces = self.take(index, settings.enable_large_batch_splitting, now);
+            if !pieces.is_empty() {
+                return Choice::Run(Parts { pieces, budget: None, lost_before: false });
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, split: bool, now: Instant) -> Vec<Piece> {
         self.turn += 1;
         let queue = &mut self.queues[index];
         queue.last_turn = self.turn;
-        let before = queue.rows();
-        let (pieces, bytes) = queue.take(split);
-        let rows = before - queue.rows();
+        let taken = queue.take(split, |pending| pending.is_wanted(now));
+        let metrics = &queue.endpoint.metrics;
+        metrics.queued_rows.dec_by(taken.rows as i64);
+        metrics.withdrawn.inc_by(taken.unwanted);
         if queue.is_empty() {
             self.queues.swap_remove(index);
         }
-        self.rows -= rows;
-        self.bytes -= bytes;
-        if let Some(piece) = pieces.first() {
-            piece.pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
-        }
-        pieces
+        self.rows -= taken.rows;
+        self.bytes -= taken.bytes;
+        taken.pieces
     }
 
     /// Takes note of how fast rows have been answered.

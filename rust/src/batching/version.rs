@@ -10,10 +10,9 @@ use super::batch::Batch;
 use super::endpoint::Endpoint;
 pub use super::lease::Lease;
 use super::pending::Pending;
-use super::policy::{self, Decision, Need};
-use super::queue::{Queue, QueueKey};
+use super::policy::{self, Need};
 pub use super::state::Holdings;
-use super::state::{Parts, State};
+use super::state::{Choice, Parts, State};
 use crate::clock::Clock;
 use crate::config::BatchSettings;
 use crate::error::{Code, Error, Reason, Result};
@@ -151,54 +150,26 @@ impl Version {
     pub fn next(self: &Arc<Self>, need: Need) -> Next {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        while need == Need::Idle {
-            let Some(mut parts) = state.again.pop_front() else { break };
-            parts.pieces.retain(|piece| !piece.pending.is_over());
-            if !parts.pieces.is_empty() {
-                return Next::Batch(self.form(&mut state, parts, now));
+        let parts = match state.next(need, now, &self.settings) {
+            Choice::Run(parts) => parts,
+            _ if state.finished() => {
+                // From here on nobody gets a lease: the workers that are told to close would not serve it.
+                state.closed = true;
+                return Next::Close;
             }
-        }
-        if state.finished() {
-            // From here on nobody gets a lease: the workers that are told to close would not serve it.
-            state.closed = true;
-            return Next::Close;
-        }
-        self.take(&mut state, need, now)
-    }
-
-    fn take(self: &Arc<Self>, state: &mut State, need: Need, now: Instant) -> Next {
-        let timeout = Duration::from_micros(if state.closing { 0 } else { self.settings.batch_timeout_micros });
-        loop {
-            let views = state.queues.iter().filter_map(Queue::view);
-            let index = match policy::decide(views, timeout, need, now) {
-                Decision::Take(index) => index,
-                Decision::WaitUntil(time) => return Next::WaitUntil(time),
-                Decision::Sleep => return Next::Sleep,
-            };
-            let mut pieces = state.take(index, self.settings.enable_large_batch_splitting);
-            // What is left of a split request whose other part has failed.
-            pieces.retain(|piece| !piece.pending.is_over());
-            if pieces.is_empty() {
-                continue;
-            }
-            let parts = Parts { pieces, budget: None, lost_before: false };
-            if state.rows > 0 {
-                // Another idle worker may find something due in what is left.
-                self.changed.notify_waiters();
-            }
-            for piece in parts.pieces.iter().filter(|piece| piece.start == 0) {
-                let waited = now.saturating_duration_since(piece.pending.arrived);
-                piece.pending.endpoint.metrics.waited(waited.as_secs_f64());
-            }
-            return Next::Batch(self.form(state, parts, now));
-        }
-    }
-
-    fn form(self: &Arc<Self>, state: &mut State, parts: Parts, now: Instant) -> Box<Batch> {
+            Choice::WaitUntil(time) => return Next::WaitUntil(time),
+            Choice::Sleep => return Next::Sleep,
+        };
         state.running += 1;
         state.last_batch += 1;
+        let (id, rows_left) = (state.last_batch, state.rows);
         let quiet = policy::is_quiet(parts.pieces.len(), state.leases);
-        Box::new(Batch::new(Arc::clone(self), state.last_batch, parts, quiet, now))
+        drop(state);
+        if rows_left > 0 {
+            // Another idle worker may find something due in what is left.
+            self.changed.notify_waiters();
+        }
+        Next::Batch(Box::new(Batch::new(Arc::clone(self), id, parts, quiet, now)))
     }
 
     /// Waits until [`Version::next`] may have something else to say.
@@ -226,8 +197,8 @@ impl Version {
         }
     }
 
-    pub(super) fn enqueue(&self, pending: &Arc<Pending>, key: QueueKey) -> Result<()> {
-        let wake = self.state.lock().enqueue(pending, key, &self.settings)?;
+    pub(super) fn enqueue(&self, pending: &Arc<Pending>) -> Result<()> {
+        let wake = self.state.lock().enqueue(pending, &self.settings)?;
         if wake {
             self.changed.notify_waiters();
         }
