@@ -41,7 +41,7 @@ pub struct BatchSettings {
     pub batch_timeout_micros: u64,
     /// Sizes that the model may be run at, ascending; empty for any.
     pub allowed_batch_sizes: Vec<usize>,
-    /// Queued batches per queue before requests are refused.
+    /// Queued batches per signature before requests are refused.
     pub max_enqueued_batches: usize,
     /// Queued bytes per version before requests are refused.
     pub max_enqueued_bytes: usize,

@@ -69,12 +69,12 @@ pub fn executed_size(rows: usize, allowed: &[usize]) -> usize {
     allowed.iter().copied().find(|size| *size >= rows).unwrap_or(rows)
 }
 
-/// What admission may know of a version and its queue.
+/// What admission may know of a version and the signature that a request is for.
 #[derive(Debug, Clone, Copy)]
 pub struct Backlog {
-    /// Rows waiting in the request's queue.
-    pub queue_rows: usize,
-    /// Most rows that one batch of this queue may take.
+    /// Rows waiting at the request's signature.
+    pub rows: usize,
+    /// Most rows that one batch of them may take.
     pub limit: usize,
     /// Bytes waiting in all queues of the version.
     pub bytes: usize,
@@ -96,7 +96,7 @@ pub fn admit(rows: usize, bytes: usize, backlog: &Backlog, settings: &BatchSetti
         return Err(too_large(rows, limit));
     }
     let capacity = limit.saturating_mul(settings.max_enqueued_batches);
-    let free = capacity.saturating_sub(backlog.queue_rows);
+    let free = capacity.saturating_sub(backlog.rows);
     if rows > free {
         return Err(queue_full(
             backlog,
@@ -119,14 +119,14 @@ fn too_large(rows: usize, limit: usize) -> Error {
 }
 
 fn queue_full(backlog: &Backlog, detail: String, settings: &BatchSettings) -> Error {
-    let batches = backlog.queue_rows.div_ceil(backlog.limit.max(1));
+    let batches = backlog.rows.div_ceil(backlog.limit.max(1));
     let message = format!(
         "The batch scheduling queue to which this task was submitted is full; currently {batches} batches enqueued \
          and max_enqueued_batches is {} ({detail})",
         settings.max_enqueued_batches
     );
     let mut error = Error::new(Code::Unavailable, Reason::QueueFull, message);
-    error.retry_after = Some(retry_after(backlog.queue_rows, backlog.rows_per_s));
+    error.retry_after = Some(retry_after(backlog.rows, backlog.rows_per_s));
     error
 }
 

@@ -66,7 +66,7 @@ fn sizes_round_up_to_an_allowed_one() {
 
 #[test]
 fn admission_is_bounded_in_rows_and_bytes() {
-    let backlog = |queue_rows, bytes| Backlog { queue_rows, limit: 10, bytes, rows_per_s: 0.0 };
+    let backlog = |rows, bytes| Backlog { rows, limit: 10, bytes, rows_per_s: 0.0 };
     let table = [
         ("fits", 10, 10, backlog(10, 0), Ok(())),
         ("larger than a batch", 11, 10, backlog(0, 0), Err("Task size 11 is larger than maximum input batch size 10")),
@@ -92,7 +92,7 @@ fn admission_is_bounded_in_rows_and_bytes() {
 
 #[test]
 fn splitting_lifts_the_bound_of_one_request() {
-    let backlog = Backlog { queue_rows: 5, limit: 10, bytes: 0, rows_per_s: 0.0 };
+    let backlog = Backlog { rows: 5, limit: 10, bytes: 0, rows_per_s: 0.0 };
     let open = BatchSettings { enable_large_batch_splitting: true, ..settings() };
     assert!(admit(15, 0, &backlog, &open).is_ok());
     assert_eq!(admit(16, 0, &backlog, &open).unwrap_err().code, Code::Unavailable);

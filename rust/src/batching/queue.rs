@@ -19,6 +19,14 @@ pub struct QueueKey {
     pub dims: SmallVec<[usize; 8]>,
 }
 
+impl QueueKey {
+    /// Whether the waiting rows of both count against one bound. A signature has one bound for all shapes, or a client
+    /// that sends ever new ones would have none.
+    pub fn is_bounded_with(&self, other: &QueueKey) -> bool {
+        (self.endpoint, self.whole) == (other.endpoint, other.whole)
+    }
+}
+
 /// Rows `start..end` of a request, as one batch runs them.
 #[derive(Debug, Clone)]
 pub struct Piece {

@@ -75,13 +75,19 @@ impl State {
         self.closed || (self.closing && self.leases == 0 && self.running == 0)
     }
 
+    /// Nothing comes after this. What was to be run again is nobody's any more.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.again.clear();
+    }
+
     /// Lets a request wait, if admission allows. Tells whether workers need to know: only when a queue starts to wait
     /// and when it can fill a batch.
     pub fn enqueue(&mut self, pending: &Arc<Pending>, settings: &BatchSettings) -> Result<bool> {
         let limit = pending.endpoint.limit(&pending.key);
         let position = self.queues.iter().position(|queue| queue.key == pending.key);
-        let queue_rows = position.map_or(0, |index| self.queues[index].rows());
-        let backlog = Backlog { queue_rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
+        let rows = self.queues.iter().filter(|queue| queue.key.is_bounded_with(&pending.key)).map(Queue::rows).sum();
+        let backlog = Backlog { rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
         policy::admit(pending.rows, pending.bytes, &backlog, settings)?;
         let index = position.unwrap_or_else(|| {
             self.queues.push(Queue::new(Arc::clone(&pending.endpoint), pending.key.clone(), self.turn));

@@ -128,7 +128,7 @@ impl Version {
     fn close_if_finished(&self) -> bool {
         let mut state = self.state.lock();
         if state.finished() {
-            state.closed = true;
+            state.close();
             drop(state);
             self.changed.notify_waiters();
             return true;
@@ -154,7 +154,7 @@ impl Version {
             Choice::Run(parts) => parts,
             _ if state.finished() => {
                 // From here on nobody gets a lease: the workers that are told to close would not serve it.
-                state.closed = true;
+                state.close();
                 return Next::Close;
             }
             Choice::WaitUntil(time) => return Next::WaitUntil(time),
