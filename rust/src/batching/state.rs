@@ -90,7 +90,9 @@ impl State {
         let backlog = Backlog { rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
         policy::admit(pending.rows, pending.bytes, &backlog, settings)?;
         let index = position.unwrap_or_else(|| {
-            self.queues.push(Queue::new(Arc::clone(&pending.endpoint), pending.key.clone(), self.turn));
+            // Ahead of the queue that was served last, but of none that has waited since before that.
+            let turn = self.turn.saturating_sub(1);
+            self.queues.push(Queue::new(Arc::clone(&pending.endpoint), pending.key.clone(), turn));
             self.queues.len() - 1
         });
         self.rows += pending.rows;
