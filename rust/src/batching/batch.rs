@@ -146,39 +146,42 @@ impl Batch {
         if !self.version.settings.isolate_failures || pieces.len() == 1 {
             return fail_all(&pieces, &error);
         }
-        if guilty.is_empty() {
-            return self.halve(pieces, &error);
+        let budget = policy::isolation_budget(pieces.len());
+        let budget = self.budget.take().unwrap_or_else(|| Arc::new(AtomicU32::new(budget)));
+        let (bad, mut good) = self.judge(pieces, guilty);
+        fail_all(&bad, &error);
+        // Nobody is known to be guilty: one half is innocent if there is but one culprit.
+        let half = if bad.is_empty() { good.len() / 2 } else { 0 };
+        let second = good.split_off(half);
+        for pieces in [good, second] {
+            self.again(pieces, &budget, &error);
         }
+    }
+
+    /// Parts the requests with rows at fault from the others. Padding is a copy of the last request's row.
+    fn judge(&self, pieces: Vec<Piece>, guilty: &[usize]) -> (Vec<Piece>, Vec<Piece>) {
+        let guilty: Vec<usize> =
+            guilty.iter().filter(|row| **row < self.executed_rows).map(|row| (*row).min(self.rows - 1)).collect();
         let mut first = 0;
-        let (bad, good): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|piece| {
+        pieces.into_iter().partition(|piece| {
             let rows = first..first + piece.rows();
             first = rows.end;
             guilty.iter().any(|row| rows.contains(row))
-        });
-        fail_all(&bad, &error);
-        self.again(good, &error);
-    }
-
-    fn halve(&mut self, mut pieces: Vec<Piece>, error: &Error) {
-        let second = pieces.split_off(pieces.len() / 2);
-        self.again(pieces, error);
-        self.again(second, error);
+        })
     }
 
     /// Runs pieces once more, if the budget for that is not spent.
-    fn again(&mut self, pieces: Vec<Piece>, error: &Error) {
+    fn again(&self, pieces: Vec<Piece>, budget: &Arc<AtomicU32>, error: &Error) {
         if pieces.is_empty() {
             return;
         }
-        let requests = self.rows.max(2);
-        let budget = self.budget.get_or_insert_with(|| Arc::new(AtomicU32::new(policy::isolation_budget(requests))));
         let spend = |left: u32| left.checked_sub(1);
         if budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             return fail_all(&pieces, error);
         }
         self.endpoint.metrics.reruns.inc();
-        let parts = Parts { pieces, budget: Some(Arc::clone(budget)), lost_before: self.lost_before };
-        self.version.run_again(parts);
+        let budget = Some(Arc::clone(budget));
+        self.version.run_again(Parts { pieces, budget, lost_before: self.lost_before });
     }
 
     /// The worker was lost under the batch.
