@@ -116,8 +116,12 @@ impl Batch {
             .collect()
     }
 
-    /// The rows that the model gave back must be the rows that it got.
+    /// There must be every wanted output, and the rows that the model gave back must be the rows that it got.
     fn check(&self, outputs: &[Tensor]) -> Result<(), Error> {
+        if outputs.len() != self.wanted.len() {
+            let text = format!("expected {} outputs but got {}", self.wanted.len(), outputs.len());
+            return Err(Error::new(Code::Internal, Reason::ModelOutput, text));
+        }
         if self.is_whole() {
             return Ok(());
         }

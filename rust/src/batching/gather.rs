@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::padding::{Run, runs};
 use super::queue::Piece;
-use crate::error::Result;
+use crate::error::{Code, Error, Reason, Result};
 use crate::tensor::{DType, Data, Shape, Tensor, element_count};
 
 /// Inputs start at multiples of this many bytes, so that models may use vector loads.
@@ -32,6 +32,10 @@ pub struct Place {
     pub len: usize,
 }
 
+/// Most memory that a batch may take because its requests were padded to each other's shapes. Two small requests, one
+/// long and one wide, could otherwise ask for any amount; apart, they need little.
+const MOST_PADDED: usize = 1 << 30;
+
 /// Where each input of a batch goes, and how much memory all take.
 pub fn plan(batch: &Batch) -> Result<(Vec<Place>, usize)> {
     let mut end = 0_usize;
@@ -41,13 +45,20 @@ pub fn plan(batch: &Batch) -> Result<(Vec<Place>, usize)> {
         let elements = element_count(&shape)?;
         let len = match spec.dtype.size() {
             Some(size) => elements * size,
-            None => elements * 8 + Rows::of(batch, input).map(|row| row.string_bytes()).sum::<usize>(),
+            None => Rows::of(batch, input).fold(elements * 8, |sum, rows| sum.saturating_add(rows.string_bytes())),
         };
         let offset = end.next_multiple_of(ALIGNMENT);
+        end = offset.checked_add(len).filter(|end| *end <= isize::MAX as usize).ok_or_else(too_large)?;
         places.push(Place { dtype: spec.dtype, shape, offset, len });
-        end = offset + len;
+    }
+    if batch.extents.is_some() && end > MOST_PADDED {
+        return Err(too_large());
     }
     Ok((places, end))
+}
+
+fn too_large() -> Error {
+    Error::new(Code::ResourceExhausted, Reason::TooLarge, "the inputs of the batch take too much memory")
 }
 
 fn batch_shape(batch: &Batch, input: usize) -> Shape {
@@ -178,9 +189,13 @@ impl<'a> Span<'a> {
 
     /// Bytes of the strings of these rows, padding included.
     fn string_bytes(&self) -> usize {
-        let outer = self.outer.unwrap_or_else(|| self.tensor.shape().get(1..).unwrap_or(&[]));
-        let rows = self.padded_strings(outer, outer.iter().product());
-        rows.iter().flatten().map(|item| item.len()).sum()
+        let Data::Strings(items) = self.tensor.data() else { return 0 };
+        let own: usize = items[self.range(items.len())].iter().map(|item| item.len()).sum();
+        let inner = self.tensor.shape().get(1..).unwrap_or(&[]);
+        let outer = self.outer.unwrap_or(inner);
+        let missing = outer.iter().product::<usize>() - inner.iter().product::<usize>();
+        let fill = items.first().map_or(0, |item| item.len());
+        own.saturating_add(missing.saturating_mul(self.end - self.start).saturating_mul(fill))
     }
 }
 
