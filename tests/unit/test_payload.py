@@ -46,7 +46,7 @@ def test_shapes_that_the_signature_forbids_are_refused(given):
 
 
 def test_a_shape_for_no_input_is_refused():
-    with pytest.raises(ValueError, match="did you mean .?image"):
+    with pytest.raises(ValueError, match=r"did you mean .?image"):
         make_bodies(REST, signature(TensorSpec("image", "float", (-1,))), 1, {"imag": (1,)}, 0)
 
 

@@ -3,29 +3,25 @@
 use std::borrow::Cow;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use http::{HeaderMap, StatusCode};
 
+use super::link::Answer;
 use super::record::Outcome;
 use super::target::Protocol;
 use crate::error::Code;
 
-/// Reads an answer to its end and keeps nothing of it but how it ended.
-pub(super) async fn outcome(protocol: Protocol, response: Response<Incoming>) -> Outcome {
-    let (head, mut body) = response.into_parts();
-    let mut trailers = None;
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Outcome::Transport };
-        if let Ok(found) = frame.into_trailers() {
-            trailers = Some(found);
-        }
-    }
+/// How an exchange ended.
+pub(super) fn outcome(protocol: Protocol, answer: &Answer) -> Outcome {
     let refused = match protocol {
-        Protocol::Http => http_failure(head.status),
-        Protocol::Grpc => grpc_failure(head.status, trailers.as_ref().unwrap_or(&head.headers)),
+        Protocol::Http => http_failure(answer.status),
+        Protocol::Grpc => grpc_failure(answer.status, grpc_trailers(answer)),
     };
     refused.map_or(Outcome::Answered, Outcome::Refused)
+}
+
+/// Where gRPC's status is: in the trailers, or in the headers of an answer that has nothing else.
+pub(super) fn grpc_trailers(answer: &Answer) -> &HeaderMap {
+    answer.trailers.as_ref().unwrap_or(&answer.headers)
 }
 
 fn http_failure(status: StatusCode) -> Option<Cow<'static, str>> {

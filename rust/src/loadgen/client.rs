@@ -5,10 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, TE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
 
-use super::answer::{frame, grpc_failure, grpc_message, unframe};
-use super::link::{Body, connect};
+use super::answer::{frame, grpc_failure, grpc_message, grpc_trailers, unframe};
+use super::link::{Answer, MAX_ANSWER, connect};
 use super::target::{Protocol, Target};
 use super::{CallError, CallResult};
 use crate::frontends::tfs::wire::{self, Elements, Frame, Named, PredictResponse, Spec};
@@ -16,22 +15,12 @@ use crate::frontends::tfs::wire::{self, Elements, Frame, Named, PredictResponse,
 /// The method that [`predict`] calls, and the load generator as well.
 pub const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
 
-/// Largest answer that is taken.
-const MAX_ANSWER: usize = 1 << 30;
-
 /// What is sent.
 pub struct Call<'a> {
     pub method: Method,
     /// Path and query.
     pub path: &'a str,
     pub body: Bytes,
-}
-
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-    trailers: Option<HeaderMap>,
 }
 
 /// Asks a gRPC server for one prediction.
@@ -54,10 +43,10 @@ pub fn call_grpc(target: &Target, path: &str, message: &[u8], limit: Duration) -
         return Err(CallError::Usage("this call needs a target grpc://HOST:PORT".into()));
     }
     let answer = exchange(target, &Call { method: Method::POST, path, body: frame(message) }, limit)?;
-    let trailers = answer.trailers.as_ref().unwrap_or(&answer.headers);
+    let trailers = grpc_trailers(&answer);
     match grpc_failure(answer.status, trailers) {
         Some(code) => Err(CallError::Refused { code: code.into_owned(), message: grpc_message(trailers) }),
-        None => unframe(&answer.body)
+        None => unframe(&answer.body())
             .ok_or_else(|| CallError::Transport("the answer is not exactly one uncompressed message".into())),
     }
 }
@@ -67,7 +56,7 @@ pub fn call_http(target: &Target, call: &Call<'_>, limit: Duration) -> CallResul
     if target.protocol != Protocol::Http {
         return Err(CallError::Usage("this call needs a target http://HOST:PORT".into()));
     }
-    exchange(target, call, limit).map(|answer| (answer.status, answer.body))
+    exchange(target, call, limit).map(|answer| (answer.status, answer.body()))
 }
 
 fn exchange(target: &Target, call: &Call<'_>, limit: Duration) -> CallResult<Answer> {
@@ -79,19 +68,16 @@ fn exchange(target: &Target, call: &Call<'_>, limit: Duration) -> CallResult<Ans
         .map_err(|_| CallError::Timeout(limit))?
 }
 
-async fn send(target: &Target, request: Request<Body>) -> CallResult<Answer> {
-    let lost = |error: &dyn std::fmt::Display| {
-        CallError::Transport(format!("the connection to {} was lost: {error}", target.authority))
-    };
+async fn send(target: &Target, request: Request<Bytes>) -> CallResult<Answer> {
     let mut sender = connect(target).await?;
-    let (head, body) = sender.send(request).await.map_err(|error| lost(&error))?.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(&error))?;
-    let trailers = body.trailers().cloned();
-    Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes(), trailers })
+    sender
+        .exchange(request)
+        .await
+        .map_err(|why| CallError::Transport(format!("the connection to {} was lost: {why}", target.authority)))
 }
 
 /// A request as the target's protocol wants it.
-pub(super) fn request(target: &Target, call: &Call<'_>) -> CallResult<Request<Body>> {
+pub(super) fn request(target: &Target, call: &Call<'_>) -> CallResult<Request<Bytes>> {
     let uri = match target.protocol {
         Protocol::Grpc => format!("http://{}{}", target.authority, call.path),
         Protocol::Http => call.path.to_owned(),
@@ -99,7 +85,7 @@ pub(super) fn request(target: &Target, call: &Call<'_>) -> CallResult<Request<Bo
     let mut request = Request::builder()
         .method(call.method.clone())
         .uri(uri)
-        .body(Full::new(call.body.clone()))
+        .body(call.body.clone())
         .map_err(|error| CallError::Usage(format!("{:?} is no path of a request: {error}", call.path)))?;
     *request.headers_mut() = headers(target)?;
     Ok(request)

@@ -1,33 +1,89 @@
 //! Connections: making them, sharing them, making them again.
+//!
+//! gRPC uses `h2` itself: hyper's client, made for programs that do other things as well, starts two tasks for each
+//! request.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use h2::client as http2;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use smallvec::SmallVec;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::target::{Protocol, Target};
 use super::{CallError, CallResult};
 
-pub(super) type Body = Full<Bytes>;
+/// Flow-control windows of a stream and of its connection: an answer shall not wait for us to allow it.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 26;
+
+/// Largest answer that is taken.
+pub(super) const MAX_ANSWER: usize = 1 << 30;
+
+/// Why an exchange came to no end.
+pub(super) type Lost = Box<dyn Error + Send + Sync>;
+
+/// A whole answer.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) chunks: SmallVec<[Bytes; 1]>,
+    pub(super) trailers: Option<HeaderMap>,
+    length: usize,
+}
+
+impl Answer {
+    fn new(head: http::response::Parts) -> Self {
+        Self { status: head.status, headers: head.headers, ..Self::default() }
+    }
+
+    fn add(&mut self, chunk: Bytes) -> Result<(), Lost> {
+        self.length += chunk.len();
+        if self.length > MAX_ANSWER {
+            return Err(format!("the answer is larger than {MAX_ANSWER} bytes").into());
+        }
+        self.chunks.push(chunk);
+        Ok(())
+    }
+
+    /// The body in one piece.
+    pub(super) fn body(&self) -> Bytes {
+        match &self.chunks[..] {
+            [one] => one.clone(),
+            several => several.concat().into(),
+        }
+    }
+}
 
 /// Takes requests for one connection.
 pub(super) enum Sender {
-    Http1(http1::SendRequest<Body>),
-    Http2(http2::SendRequest<Body>),
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(SharedSender),
+}
+
+/// One client's part of a connection that many share.
+#[derive(Clone)]
+pub(super) struct SharedSender {
+    requests: http2::SendRequest<Bytes>,
+    /// Whether the connection has ended.
+    ended: Arc<AtomicBool>,
 }
 
 impl Sender {
-    pub(super) async fn send(&mut self, request: Request<Body>) -> hyper::Result<Response<Incoming>> {
+    /// Sends a request and reads its answer to the end.
+    pub(super) async fn exchange(&mut self, request: Request<Bytes>) -> Result<Answer, Lost> {
         match self {
-            Sender::Http1(sender) => {
-                sender.ready().await?;
-                sender.send_request(request).await
-            }
-            Sender::Http2(sender) => sender.send_request(request).await,
+            Sender::Http1(sender) => exchange_http1(sender, request).await,
+            Sender::Http2(sender) => exchange_http2(&mut sender.requests, request).await,
         }
     }
 
@@ -37,33 +93,76 @@ impl Sender {
     }
 }
 
-/// Opens one connection. Its task ends when the last sender is gone.
-pub(super) async fn connect(target: &Target) -> CallResult<Sender> {
-    let failed = |error: &dyn std::fmt::Display| {
-        CallError::Transport(format!("cannot connect to {}: {error}; is the server running?", target.authority))
-    };
-    let stream = TcpStream::connect(&target.authority).await.map_err(|error| failed(&error))?;
-    stream.set_nodelay(true).map_err(|error| failed(&error))?;
-    let io = TokioIo::new(stream);
-    match target.protocol {
-        Protocol::Http => {
-            let (sender, connection) = http1::handshake(io).await.map_err(|error| failed(&error))?;
-            tokio::spawn(connection);
-            Ok(Sender::Http1(sender))
-        }
-        Protocol::Grpc => {
-            let (sender, connection) =
-                http2::handshake(TokioExecutor::new(), io).await.map_err(|error| failed(&error))?;
-            tokio::spawn(connection);
-            Ok(Sender::Http2(sender))
+async fn exchange_http1(sender: &mut http1::SendRequest<Full<Bytes>>, request: Request<Bytes>) -> Result<Answer, Lost> {
+    sender.ready().await?;
+    let (head, mut body) = sender.send_request(request.map(Full::new)).await?.into_parts();
+    let mut answer = Answer::new(head);
+    while let Some(frame) = body.frame().await {
+        if let Ok(chunk) = frame?.into_data() {
+            answer.add(chunk)?;
         }
     }
+    Ok(answer)
+}
+
+async fn exchange_http2(sender: &mut http2::SendRequest<Bytes>, request: Request<Bytes>) -> Result<Answer, Lost> {
+    poll_fn(|context| sender.poll_ready(context)).await?;
+    let (head, message) = request.into_parts();
+    let (response, mut sending) = sender.send_request(Request::from_parts(head, ()), false)?;
+    sending.send_data(message, true)?;
+    let (head, mut body) = response.await?.into_parts();
+    let mut answer = Answer::new(head);
+    while let Some(chunk) = body.data().await {
+        let chunk = chunk?;
+        body.flow_control().release_capacity(chunk.len())?;
+        answer.add(chunk)?;
+    }
+    answer.trailers = body.trailers().await?;
+    Ok(answer)
+}
+
+/// Opens one connection. Its task ends when the last sender is gone.
+pub(super) async fn connect(target: &Target) -> CallResult<Sender> {
+    let made: Result<Sender, Lost> = async {
+        let stream = TcpStream::connect(&target.authority).await?;
+        stream.set_nodelay(true)?;
+        match target.protocol {
+            Protocol::Http => connect_http1(stream).await,
+            Protocol::Grpc => connect_http2(stream).await,
+        }
+    }
+    .await;
+    made.map_err(|why| {
+        CallError::Transport(format!("cannot connect to {}: {why}; is the server running?", target.authority))
+    })
+}
+
+async fn connect_http1(stream: TcpStream) -> Result<Sender, Lost> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(Sender::Http1(sender))
+}
+
+async fn connect_http2(stream: TcpStream) -> Result<Sender, Lost> {
+    let mut builder = http2::Builder::new();
+    builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
+    let (requests, connection) = builder.handshake(stream).await?;
+    let ended = Arc::new(AtomicBool::new(false));
+    tokio::spawn({
+        let ended = ended.clone();
+        async move {
+            // How it ended, those whose requests were under way learn by themselves.
+            let _ = connection.await;
+            ended.store(true, Relaxed);
+        }
+    });
+    Ok(Sender::Http2(SharedSender { requests, ended }))
 }
 
 /// A connection that several clients use, and open again when it is lost.
 pub(super) struct Link {
     target: Target,
-    shared: Mutex<Option<http2::SendRequest<Body>>>,
+    shared: Mutex<Option<SharedSender>>,
 }
 
 impl Link {
@@ -77,7 +176,7 @@ impl Link {
             return connect(&self.target).await;
         }
         let mut shared = self.shared.lock().await;
-        if let Some(sender) = shared.as_ref().filter(|sender| !sender.is_closed()) {
+        if let Some(sender) = shared.as_ref().filter(|sender| !sender.ended.load(Relaxed)) {
             return Ok(Sender::Http2(sender.clone()));
         }
         let sender = connect(&self.target).await?;

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use super::answer;
 use super::client::{self, Call};
-use super::link::{Body, Link, Sender};
+use super::link::{Link, Sender};
 use super::plan::Plan;
 use super::record::{Outcome, Record, Report};
 use super::schedule::{ClosedLoop, Next};
@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, bodies: &[Bytes], stop: &AtomicBool) -> CallResult<Repor
     })
 }
 
-fn template(target: &Target, path: &str, body: &Bytes) -> CallResult<Request<Body>> {
+fn template(target: &Target, path: &str, body: &Bytes) -> CallResult<Request<Bytes>> {
     let body = if target.protocol == Protocol::Grpc { answer::frame(body) } else { body.clone() };
     client::request(target, &Call { method: http::Method::POST, path, body })
 }
@@ -99,7 +99,7 @@ struct Load {
     timeout: Duration,
     schedule: ClosedLoop,
     record: Mutex<Record>,
-    requests: Vec<Request<Body>>,
+    requests: Vec<Request<Bytes>>,
 }
 
 /// One client: one request at a time.
@@ -145,8 +145,8 @@ impl Client {
                 Err(_) => return Outcome::Transport,
             },
         };
-        match sender.send(request).await {
-            Ok(response) => answer::outcome(self.load.protocol, response).await,
+        match sender.exchange(request).await {
+            Ok(answer) => answer::outcome(self.load.protocol, &answer),
             Err(_) => Outcome::Transport,
         }
     }
