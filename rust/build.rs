@@ -7,7 +7,8 @@ const FILES: [&str; 3] =
     ["tensorflow_serving/prediction_service.proto", "tensorflow_serving/model_service.proto", "grpc/health.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto");
+    // Asked when run, not when compiled: a shared target directory may serve several checkouts.
+    let root = Path::new(&std::env::var("CARGO_MANIFEST_DIR")?).join("../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let descriptors = protox::compile(FILES, [&root])?;
     prost_build::Config::new()
