@@ -144,10 +144,13 @@ def _checked(name: str, found: Mapping[str, Any], spec: _Spec) -> Output:
         return name, dtype, array.shape, _encoded(name, array)
     if array.dtype != expected:
         raise _Mismatch(f"output {name}: expected dtype {dtype} but got {_show_dtype(array)}")
+    shape = array.shape
     if not array.flags.c_contiguous:
         array = array.copy()
+    if not shape:  # a buffer without dimensions has no shape either, which the border does not take
+        array = array.reshape(1)
     # NumPy lends no buffer of a dtype that is not its own, which bfloat16 is not.
-    return name, dtype, array.shape, array.view(np.uint16) if dtype == "bfloat16" else array
+    return name, dtype, shape, array.view(np.uint16) if dtype == "bfloat16" else array
 
 
 def _encoded(name: str, array: Array) -> list[bytes]:
