@@ -1,0 +1,160 @@
+"""gRPC as bytes: what no client library would send."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from poise import _core
+from support.clients import connect
+from support.frontends import Grpc
+from support.http2 import PREDICT, Http2, frame
+from support.serving import Stand
+from support.tfclient import encode
+
+HEALTH = "/grpc.health.v1.Health/Check"
+SERVING = b"\x08\x01"
+NOT_SERVING = b"\x08\x02"
+
+
+def predict_message(model="half", count=2):
+    data = np.arange(count, dtype=np.float32).tobytes()
+    return _core.encode_predict_request(model, None, "", [("x", "float", (count,), data)])
+
+
+@pytest.fixture
+def http2(stand: Stand) -> Iterator[Http2]:
+    with Http2(stand.grpc) as connection:
+        yield connection
+
+
+def test_a_good_request_is_answered(http2: Http2):
+    reply = http2.call(frame(predict_message()))
+    assert reply.code == "OK"
+    assert reply.headers["content-type"] == "application/grpc"
+    assert reply.body[0] == 0
+    assert int.from_bytes(reply.body[1:5]) == len(reply.body) - 5
+
+
+def test_a_request_in_many_small_frames_is_answered(http2: Http2):
+    stream = http2.open()
+    body = frame(predict_message(count=100))
+    for start in range(0, len(body), 7):
+        http2.send(stream, body[start : start + 7], end=False)
+    http2.send(stream, b"")
+    assert http2.reply(stream).code == "OK"
+
+
+class TestMessages:
+    CASES = {
+        "empty": (frame(b""), "INVALID_ARGUMENT", "Missing ModelSpec"),
+        "not protobuf": (frame(b"\xff" * 20), "INVALID_ARGUMENT", ""),
+        "cut short": (frame(predict_message()[:-3]), "INVALID_ARGUMENT", ""),
+        "compressed": (frame(predict_message(), flag=1), "UNIMPLEMENTED", "grpc-encoding identity"),
+        "no frame": (b"", "INTERNAL", "at least"),
+        "half a frame": (b"\x00\x00", "INTERNAL", "at least"),
+        "shorter than announced": (frame(b"abc", announced=5), "INTERNAL", "announces 5 bytes but 3 follow"),
+        "longer than announced": (frame(b"abc", announced=1), "INTERNAL", "announces 1 bytes but 3 follow"),
+        "two messages": (frame(predict_message()) * 2, "INTERNAL", "announces"),
+    }
+
+    @pytest.mark.parametrize(("body", "code", "text"), CASES.values(), ids=CASES)
+    def test_that_are_wrong_are_refused_and_the_connection_lives(self, http2: Http2, body, code, text):
+        reply = http2.call(body)
+        assert (reply.headers[":status"], reply.code) == ("200", code)
+        assert text in reply.text
+        assert http2.call(frame(predict_message())).code == "OK"
+
+    @pytest.mark.parametrize("announced", [True, False], ids=["with content-length", "without"])
+    def test_that_are_too_large_are_refused_before_they_are_whole(self, http2: Http2, announced):
+        size = 3 << 20  # the server takes 1 MiB
+        stream = http2.open(extra=[("content-length", str(size))] if announced else [])
+        http2.send(stream, frame(bytes(size - 5)))
+        reply = http2.reply(stream)
+        assert reply.code == "RESOURCE_EXHAUSTED"
+        assert "max_message_bytes is 1048576" in reply.text
+        assert http2.call(frame(predict_message())).code == "OK"
+
+    def test_that_the_real_client_compresses_are_refused_in_words(self, grpc: Grpc):
+        message = encode(predict_message(count=1000))
+        answer = grpc.client.ask("raw", grpc.address, method=PREDICT, body=message, gzip=True)
+        assert answer["code"] == "UNIMPLEMENTED"
+        assert "compressed" in answer["text"]
+
+
+class TestHeaders:
+    def test_a_method_that_is_not_here(self, http2: Http2):
+        reply = http2.call(frame(b""), path="/tensorflow.serving.PredictionService/Dance")
+        assert reply.code == "UNIMPLEMENTED"
+        assert "no method /tensorflow.serving.PredictionService/Dance here" in reply.text
+
+    @pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+    def test_another_content_type_is_no_grpc(self, http2: Http2, kind):
+        reply = http2.call(b"{}", extra=[("content-type", kind)])
+        assert reply.headers[":status"] == "415"
+
+    @pytest.mark.parametrize("kind", ["application/grpc+proto", "application/grpc"])
+    def test_the_content_types_of_grpc(self, http2: Http2, kind):
+        assert http2.call(frame(predict_message()), extra=[("content-type", kind)]).code == "OK"
+
+    @pytest.mark.parametrize("limit", ["5", "5s", "-1S", "123456789S", ""])
+    def test_a_timeout_that_makes_no_sense(self, http2: Http2, limit):
+        reply = http2.call(frame(predict_message()), extra=[("grpc-timeout", limit)])
+        assert reply.code == "INVALID_ARGUMENT"
+
+    @pytest.mark.parametrize("limit", ["0n", "1n"])
+    def test_a_timeout_that_is_over(self, http2: Http2, limit):
+        reply = http2.call(frame(predict_message()), extra=[("grpc-timeout", limit)])
+        assert reply.code == "DEADLINE_EXCEEDED"
+
+    def test_texts_are_bounded(self, http2: Http2):
+        reply = http2.call(frame(predict_message("m" * 5000)))
+        assert reply.code == "NOT_FOUND"
+        assert reply.text.endswith("...TRUNCATED")
+        assert len(reply.text) < 1100
+
+
+class TestHealth:
+    @pytest.mark.parametrize("service", ["", "tensorflow.serving.PredictionService"])
+    def test_of_a_server_with_a_model_that_does_not_load(self, http2: Http2, service):
+        message = bytes([0x0A, len(service)]) + service.encode() if service else b""
+        reply = http2.call(frame(message), path=HEALTH)
+        assert (reply.code, reply.body[5:]) == ("OK", NOT_SERVING)
+
+    def test_of_a_service_that_is_not_here(self, http2: Http2):
+        assert http2.call(frame(b"\x0a\x05other"), path=HEALTH).code == "NOT_FOUND"
+
+    def test_watching_ends_with_the_watcher(self, stand: Stand, http2: Http2):
+        stream = http2.open("/grpc.health.v1.Health/Watch")
+        http2.send(stream, frame(b""))
+        while len(http2.replies[stream].body) < 7:
+            http2.receive()
+        assert http2.replies[stream].body[5:] == NOT_SERVING
+        http2.h2.reset_stream(stream)
+        http2.flush()
+        assert http2.call(frame(predict_message())).code == "OK"
+        stand.settle()
+
+
+class TestWrongProtocol:
+    def test_http1_on_the_port_of_grpc_is_cut_off(self, stand: Stand):
+        with connect(stand.grpc) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert _drained(client)
+
+    def test_http2_on_the_port_of_rest_is_cut_off(self, stand: Stand):
+        with connect(stand.http) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            assert _drained(client)
+
+
+def _drained(client: socket.socket) -> bool:
+    try:
+        while client.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        pass
+    return True

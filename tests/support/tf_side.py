@@ -1,0 +1,185 @@
+"""The real client of TensorFlow Serving, run in an environment of its own.
+
+Reads a request as JSON a line from standard input, answers with JSON a line on what was standard output.
+"""
+
+import base64
+import json
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+
+class Client:
+    def __init__(self):
+        self.channels = {}
+        self.calls = {}
+
+    def channel(self, address):
+        if address not in self.channels:
+            self.channels[address] = grpc.insecure_channel(address)
+        return self.channels[address]
+
+    def start(self, ask):
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel(ask["address"]))
+        return stub.Predict.future(predict_request(ask), timeout=ask.get("timeout", 20.0))
+
+    def handle(self, ask):
+        return outcome(lambda: getattr(self, "do_" + ask["do"])(ask))
+
+    def do_predict(self, ask):
+        return shown(self.start(ask).result())
+
+    def do_many(self, ask):
+        calls = [self.start({**ask, **one}) for one in ask["calls"]]
+        return [outcome(lambda call=call: shown(call.result())) for call in calls]
+
+    def do_start(self, ask):
+        self.calls[ask["id"]] = self.start(ask)
+        return {}
+
+    def do_cancel(self, ask):
+        return {"cancelled": self.calls[ask["id"]].cancel()}
+
+    def do_result(self, ask):
+        return shown(self.calls.pop(ask["id"]).result())
+
+    def do_raw(self, ask):
+        call = self.channel(ask["address"]).unary_unary(
+            ask["method"], request_serializer=None, response_deserializer=None
+        )
+        compression = grpc.Compression.Gzip if ask.get("gzip") else None
+        return {"body": encode(call(base64.b64decode(ask["body"]), timeout=20.0, compression=compression))}
+
+    def do_metadata(self, ask):
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=ask["fields"])
+        fill_spec(request.model_spec, ask)
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel(ask["address"]))
+        answer = stub.GetModelMetadata(request, timeout=20.0)
+        found = get_model_metadata_pb2.SignatureDefMap()
+        answer.metadata["signature_def"].Unpack(found)
+        signatures = {
+            name: {
+                "method_name": one.method_name,
+                "inputs": {key: described(info) for key, info in one.inputs.items()},
+                "outputs": {key: described(info) for key, info in one.outputs.items()},
+            }
+            for name, one in found.signature_def.items()
+        }
+        return {"spec": spec(answer.model_spec), "signatures": signatures}
+
+    def do_status(self, ask):
+        request = get_model_status_pb2.GetModelStatusRequest()
+        if not ask.get("no_spec"):
+            fill_spec(request.model_spec, ask)
+        stub = model_service_pb2_grpc.ModelServiceStub(self.channel(ask["address"]))
+        answer = stub.GetModelStatus(request, timeout=20.0)
+        name = get_model_status_pb2.ModelVersionStatus.State.Name
+        return {
+            "versions": [
+                [one.version, name(one.state), one.status.error_code, one.status.error_message]
+                for one in answer.model_version_status
+            ]
+        }
+
+
+def predict_request(ask):
+    request = predict_pb2.PredictRequest(output_filter=ask.get("filter", []))
+    if not ask.get("no_spec"):
+        fill_spec(request.model_spec, ask)
+    for name, tensor in ask.get("inputs", {}).items():
+        request.inputs[name].CopyFrom(proto(tensor))
+    return request
+
+
+def fill_spec(target, ask):
+    target.SetInParent()
+    target.name = ask["model"]
+    target.signature_name = ask.get("signature", "")
+    if ask.get("version") is not None:
+        target.version.value = ask["version"]
+    if ask.get("label") is not None:
+        target.version_label = ask["label"]
+
+
+def proto(tensor):
+    """A TensorProto: as TensorFlow makes it of an array, or with the very fields that are asked for."""
+    dtype = tf.dtypes.as_dtype(tensor["dtype"])
+    if "fields" in tensor:
+        made = tf.make_tensor_proto(0.0)
+        made.Clear()
+        made.dtype = dtype.as_datatype_enum
+        for size in tensor["shape"]:
+            made.tensor_shape.dim.add(size=size)
+        for field, values in tensor["fields"].items():
+            if field == "tensor_content":
+                made.tensor_content = base64.b64decode(values)
+            else:
+                getattr(made, field).extend(values)
+        return made
+    if "strings" in tensor:
+        array = np.array([base64.b64decode(item) for item in tensor["strings"]], dtype=object)
+    else:
+        array = np.frombuffer(base64.b64decode(tensor["bytes"]), dtype.as_numpy_dtype)
+    return tf.make_tensor_proto(array.reshape(tensor["shape"]), dtype=dtype, shape=tensor["shape"])
+
+
+def shown(answer):
+    return {"outputs": {name: as_tensor(one) for name, one in answer.outputs.items()}, "spec": spec(answer.model_spec)}
+
+
+def as_tensor(made):
+    array = tf.make_ndarray(made)
+    dtype = tf.dtypes.as_dtype(made.dtype).name
+    tensor = {"dtype": dtype, "shape": list(array.shape), "fields": [field.name for field, _ in made.ListFields()]}
+    if dtype == "string":
+        return {**tensor, "strings": [encode(item) for item in array.ravel().tolist()]}
+    return {**tensor, "bytes": encode(array.tobytes())}
+
+
+def described(info):
+    dims = [dim.size for dim in info.tensor_shape.dim]
+    shape = None if info.tensor_shape.unknown_rank else dims
+    return [tf.dtypes.as_dtype(info.dtype).name, shape, info.name]
+
+
+def spec(found):
+    version = found.version.value if found.HasField("version") else None
+    return {"name": found.name, "signature": found.signature_name, "version": version}
+
+
+def outcome(work):
+    try:
+        return work()
+    except grpc.RpcError as error:
+        return {"code": error.code().name, "text": error.details()}
+    except grpc.FutureCancelledError:
+        return {"code": "CANCELLED", "text": ""}
+
+
+def encode(data):
+    return base64.b64encode(data).decode()
+
+
+def main():
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        client = Client()
+        for line in sys.stdin:
+            print(json.dumps(client.handle(json.loads(line))), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
