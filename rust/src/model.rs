@@ -16,15 +16,13 @@ impl TensorSpec {
     /// Whether a tensor of this shape may be given for this spec.
     pub fn accepts(&self, shape: &[usize]) -> bool {
         let Some(spec) = &self.shape else { return true };
-        spec.len() == shape.len()
-            && spec.iter().zip(shape).all(|(want, got)| *want < 0 || *want as u64 == *got as u64)
+        spec.len() == shape.len() && spec.iter().zip(shape).all(|(want, got)| *want < 0 || *want as u64 == *got as u64)
     }
 
     /// The shape as people read it: `[?,64]`, or `unknown rank`.
     pub fn show_shape(&self) -> String {
         let Some(spec) = &self.shape else { return "unknown rank".into() };
-        let dims: Vec<String> =
-            spec.iter().map(|dim| if *dim < 0 { "?".into() } else { dim.to_string() }).collect();
+        let dims: Vec<String> = spec.iter().map(|dim| if *dim < 0 { "?".into() } else { dim.to_string() }).collect();
         format!("[{}]", dims.join(","))
     }
 

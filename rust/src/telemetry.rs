@@ -21,8 +21,7 @@ const SECONDS: [f64; 18] = [
     10.0, 30.0,
 ];
 /// Rows of a batch.
-const ROWS: [f64; 13] =
-    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+const ROWS: [f64; 13] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 
 /// Labels of one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -222,9 +221,7 @@ impl Telemetry {
             }
             owners.remove(labels);
         }
-        for histograms in
-            [&self.latency, &self.queue_wait, &self.execution, &self.interpreter_wait, &self.batch_rows]
-        {
+        for histograms in [&self.latency, &self.queue_wait, &self.execution, &self.interpreter_wait, &self.batch_rows] {
             histograms.remove(labels);
         }
         for counters in [&self.padding, &self.reruns, &self.withdrawn] {

@@ -59,7 +59,9 @@ async fn dispatch(state: Arc<State>, request: Request<Incoming>) -> Result<Respo
         "/grpc.health.v1.Health/Check" => health::check(&call).map(ok),
         "/grpc.health.v1.Health/Watch" => health::watch(&call).map(stream),
         path => {
-            let message = format!("no method {path} here; this server answers the PredictionService of TensorFlow Serving (Predict, GetModelMetadata), ModelService/GetModelStatus and grpc.health.v1");
+            let message = format!(
+                "no method {path} here; this server answers the PredictionService of TensorFlow Serving (Predict, GetModelMetadata), ModelService/GetModelStatus and grpc.health.v1"
+            );
             Err(Error::new(Code::Unimplemented, Reason::Unsupported, message))
         }
     }
@@ -110,7 +112,11 @@ pub fn refusal(error: &Error) -> Response<Answer> {
 /// The message of a frame: a flag, a length, that many bytes.
 fn unframe(frame: Bytes) -> Result<Bytes> {
     let Some((head, rest)) = frame.split_first_chunk::<5>() else {
-        return Err(Error::new(Code::Internal, Reason::BadInput, format!("a gRPC frame needs 5 bytes at least but got {}", frame.len())));
+        return Err(Error::new(
+            Code::Internal,
+            Reason::BadInput,
+            format!("a gRPC frame needs 5 bytes at least but got {}", frame.len()),
+        ));
     };
     if head[0] != 0 {
         let message = "compressed messages are not accepted: send with grpc-encoding identity";
@@ -143,7 +149,8 @@ fn parse_timeout(value: &HeaderValue) -> Result<Duration> {
             _ => return None,
         })
     };
-    parse().ok_or_else(|| Error::bad_input(format!("grpc-timeout {value:?}: expected up to 8 digits and one of HMSmun")))
+    parse()
+        .ok_or_else(|| Error::bad_input(format!("grpc-timeout {value:?}: expected up to 8 digits and one of HMSmun")))
 }
 
 /// Percent-encodes all but printable ASCII, as gRPC asks for messages.

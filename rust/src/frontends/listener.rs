@@ -140,12 +140,11 @@ where
 {
     let grpc = request.version() == http::Version::HTTP_2;
     let mut answering = pin!(call(Arc::clone(&state), request));
-    let caught = std::future::poll_fn(|cx| {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(cx))) {
+    let caught =
+        std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(cx))) {
             Ok(poll) => poll.map(Some),
             Err(_) => Poll::Ready(None),
-        }
-    });
+        });
     let response = caught.await.unwrap_or_else(|| {
         state.telemetry.panics.inc();
         let error = crate::error::Error::internal("the server failed while it answered this request");

@@ -94,7 +94,9 @@ impl<'py> Source<'py> {
         let strings = object.try_iter()?.map(|item| Ok(item?.cast_into::<PyBytes>()?)).collect::<PyResult<Vec<_>>>()?;
         if strings.len() != count {
             let got = strings.len();
-            return Err(PyValueError::new_err(format!("output {name}: its shape needs {count} strings but it has {got}")));
+            return Err(PyValueError::new_err(format!(
+                "output {name}: its shape needs {count} strings but it has {got}"
+            )));
         }
         let parts = strings.iter().map(|item| (item.as_bytes().as_ptr(), item.as_bytes().len())).collect();
         Ok(Self { parts, _buffer: None, _strings: strings, strings: true })

@@ -25,7 +25,9 @@ pub fn channel_lost(error: io::Error) -> PyErr {
 /// The code with this name.
 pub fn code(name: &str) -> Result<Code, PyErr> {
     let known = Code::ALL.into_iter().find(|code| code.name() == name);
-    known.ok_or_else(|| PyValueError::new_err(format!("unknown code {name}: expected a gRPC code name such as INTERNAL")))
+    known.ok_or_else(|| {
+        PyValueError::new_err(format!("unknown code {name}: expected a gRPC code name such as INTERNAL"))
+    })
 }
 
 /// Handles hold sockets and threads of the process that made them; a forked copy of one must not be used.

@@ -128,13 +128,7 @@ fn signature_def(signature: &Signature) -> tf::SignatureDef {
 
 fn tensor_info(spec: &TensorSpec) -> tf::TensorInfo {
     let dim = |size: &i64| tensor_shape_proto::Dim { size: *size, ..Default::default() };
-    let shape = TensorShapeProto {
-        dim: spec.shape.iter().flatten().map(dim).collect(),
-        unknown_rank: spec.shape.is_none(),
-    };
-    tf::TensorInfo {
-        dtype: spec.dtype as i32,
-        tensor_shape: Some(shape),
-        name: format!("{}:0", spec.name),
-    }
+    let shape =
+        TensorShapeProto { dim: spec.shape.iter().flatten().map(dim).collect(), unknown_rank: spec.shape.is_none() };
+    tf::TensorInfo { dtype: spec.dtype as i32, tensor_shape: Some(shape), name: format!("{}:0", spec.name) }
 }

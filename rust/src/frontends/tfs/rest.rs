@@ -53,8 +53,12 @@ pub fn route(method: &Method, path: &str) -> Result<Route> {
     let (name, choice) = match parts[1..] {
         [] | [""] if verb == Action::Status => return Err(Error::bad_input("Missing model name in request.")),
         [name] => (name, Choice::Latest),
-        [name, kind, version] if kind.eq_ignore_ascii_case("versions") => (name, specific(version).ok_or_else(malformed)??),
-        [name, kind, label] if kind.eq_ignore_ascii_case("labels") && !label.is_empty() => (name, Choice::Label(decode(label)?)),
+        [name, kind, version] if kind.eq_ignore_ascii_case("versions") => {
+            (name, specific(version).ok_or_else(malformed)??)
+        }
+        [name, kind, label] if kind.eq_ignore_ascii_case("labels") && !label.is_empty() => {
+            (name, Choice::Label(decode(label)?))
+        }
         _ => return Err(malformed()),
     };
     if name.is_empty() {
