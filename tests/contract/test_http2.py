@@ -16,7 +16,6 @@ from support.serving import Stand
 from support.tfclient import encode
 
 HEALTH = "/grpc.health.v1.Health/Check"
-SERVING = b"\x08\x01"
 NOT_SERVING = b"\x08\x02"
 
 
