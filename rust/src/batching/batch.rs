@@ -232,3 +232,7 @@ fn union(pieces: &[Piece]) -> Wanted {
     }
     wanted
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -234,3 +234,7 @@ impl<'a> Iterator for Rows<'a> {
         Some(Span { tensor, start, end, whole: piece.pending.is_whole(), outer: self.outer })
     }
 }
+
+#[cfg(test)]
+#[path = "gather_tests.rs"]
+mod tests;

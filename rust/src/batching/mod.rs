@@ -1,5 +1,7 @@
 //! Queues, batches and the policies over them. No sockets and no Python here.
 
+#[cfg(test)]
+mod accounting_tests;
 pub mod batch;
 pub mod endpoint;
 pub mod gather;
@@ -9,6 +11,8 @@ mod pending;
 pub mod policy;
 mod queue;
 mod state;
+#[cfg(test)]
+mod testing;
 pub mod version;
 
 pub use batch::{Batch, Timing};

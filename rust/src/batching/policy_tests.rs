@@ -1,3 +1,5 @@
+#![allow(clippy::type_complexity)] // tables
+
 use super::*;
 
 fn settings() -> BatchSettings {

@@ -132,12 +132,10 @@ impl State {
     /// What a worker is to run next. Lost and failed batches come before anything new, and only for a worker that has
     /// nothing to run: with them others wait already.
     pub fn next(&mut self, need: Need, now: Instant, settings: &BatchSettings) -> Choice {
-        while need == Need::Idle {
-            let Some(mut parts) = self.again.pop_front() else { break };
-            parts.pieces.retain(|piece| piece.pending.is_wanted(now));
-            if !parts.pieces.is_empty() {
-                return Choice::Run(parts);
-            }
+        if need == Need::Idle
+            && let Some(parts) = self.next_again(now)
+        {
+            return Choice::Run(parts);
         }
         let timeout = Duration::from_micros(if self.closing { 0 } else { settings.batch_timeout_micros });
         loop {
@@ -151,6 +149,17 @@ impl State {
                 return Choice::Run(Parts { pieces, budget: None, lost_before: false });
             }
         }
+    }
+
+    /// The first batch to be run again that somebody still wants.
+    fn next_again(&mut self, now: Instant) -> Option<Parts> {
+        while let Some(mut parts) = self.again.pop_front() {
+            parts.pieces.retain(|piece| piece.pending.is_wanted(now));
+            if !parts.pieces.is_empty() {
+                return Some(parts);
+            }
+        }
+        None
     }
 
     fn take(&mut self, index: usize, split: bool, now: Instant) -> Vec<Piece> {

@@ -210,3 +210,7 @@ impl Version {
         self.state.lock().withdraw(pending)
     }
 }
+
+#[cfg(test)]
+#[path = "version_tests.rs"]
+mod tests;
