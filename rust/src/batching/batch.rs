@@ -30,8 +30,6 @@ pub struct Batch {
     pub formed: Instant,
     /// The padded dimensions of each input; `None` when no request needs padding.
     pub extents: Option<Extents>,
-    /// Whether nothing else is under way; see [`policy::is_quiet`].
-    pub quiet: bool,
     budget: Option<Arc<AtomicU32>>,
     lost_before: bool,
     ended: bool,
@@ -45,7 +43,7 @@ pub struct Timing {
 }
 
 impl Batch {
-    pub(super) fn new(version: Arc<Version>, id: u64, parts: Parts, quiet: bool, now: Instant) -> Self {
+    pub(super) fn new(version: Arc<Version>, id: u64, parts: Parts, now: Instant) -> Self {
         let Parts { pieces, budget, lost_before } = parts;
         let fresh = budget.is_none() && !lost_before;
         for piece in pieces.iter().filter(|piece| fresh && piece.start == 0) {
@@ -68,7 +66,6 @@ impl Batch {
             wanted,
             formed: now,
             extents,
-            quiet,
             budget,
             lost_before,
             ended: false,

@@ -138,12 +138,6 @@ pub fn retry_after(rows: usize, rows_per_s: f64) -> Duration {
     Duration::from_secs_f64((rows as f64 / rows_per_s).clamp(0.001, 60.0))
 }
 
-/// Whether the traffic is so thin that both sides of a channel may spin a moment for each other instead of sleeping:
-/// every request that the version knows of is in this one batch. Waking a sleeper costs more than such a batch does.
-pub fn is_quiet(requests_in_batch: usize, requests_known: usize) -> bool {
-    requests_known <= 2 && requests_in_batch >= requests_known
-}
-
 /// How many more runs may be spent on finding the request at fault in a failed batch of `requests`.
 ///
 /// Halving finds one culprit in 2·⌈log₂ n⌉ runs; the two extra let a second, unlucky one be told apart.

@@ -112,13 +112,6 @@ fn retry_after_is_backlog_over_rate_within_bounds() {
 }
 
 #[test]
-fn traffic_is_quiet_when_one_batch_holds_all_of_it() {
-    for (in_batch, known, expected) in [(1, 1, true), (2, 2, true), (1, 2, false), (3, 3, false), (1, 64, false)] {
-        assert_eq!(is_quiet(in_batch, known), expected, "{in_batch} of {known}");
-    }
-}
-
-#[test]
 fn isolation_is_bounded_by_the_logarithm_of_the_batch() {
     for (requests, expected) in [(1, 2), (2, 4), (3, 6), (8, 8), (64, 14)] {
         assert_eq!(isolation_budget(requests), expected, "{requests} requests");

@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::endpoint::Endpoint;
 pub use super::lease::Lease;
 use super::pending::Pending;
-use super::policy::{self, Need};
+use super::policy::Need;
 pub use super::state::Holdings;
 use super::state::{Choice, Parts, State};
 use crate::clock::Clock;
@@ -163,13 +163,12 @@ impl Version {
         state.running += 1;
         state.last_batch += 1;
         let (id, rows_left) = (state.last_batch, state.rows);
-        let quiet = policy::is_quiet(parts.pieces.len(), state.leases);
         drop(state);
         if rows_left > 0 {
             // Another idle worker may find something due in what is left.
             self.changed.notify_waiters();
         }
-        Next::Batch(Box::new(Batch::new(Arc::clone(self), id, parts, quiet, now)))
+        Next::Batch(Box::new(Batch::new(Arc::clone(self), id, parts, now)))
     }
 
     /// Waits until [`Version::next`] may have something else to say.

@@ -1,15 +1,9 @@
 //! Bodies in and out: read within bounds of size and time, written as the chunks they are made of.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt;
+use http_body::Body;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tokio::sync::mpsc;
@@ -18,8 +12,35 @@ use tokio::time::timeout;
 use super::state::{RequestTicket, State};
 use crate::error::{Code, Error, Reason, Result};
 
+/// Where a request body comes from, chunk by chunk.
+pub trait Source {
+    /// The next chunk, or what cut the body short.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Bytes, String>>> + Send;
+
+    /// Whether all has come; may be false at the end too.
+    fn ended(&self) -> bool;
+}
+
+impl Source for Incoming {
+    async fn next(&mut self) -> Option<Result<Bytes, String>> {
+        loop {
+            match self.frame().await? {
+                Err(error) => return Some(Err(error.to_string())),
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_trailers) => {}
+                },
+            }
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.is_end_stream()
+    }
+}
+
 /// Reads a whole request body. A body that came in one piece is not copied.
-pub async fn read(state: &State, ticket: &mut RequestTicket, body: Incoming) -> Result<Bytes> {
+pub async fn read(state: &State, ticket: &mut RequestTicket, body: impl Source) -> Result<Bytes> {
     let limit = state.client_timeout();
     match timeout(limit, collect(state.settings.max_message_bytes, ticket, body)).await {
         Ok(outcome) => outcome,
@@ -31,61 +52,49 @@ pub async fn read(state: &State, ticket: &mut RequestTicket, body: Incoming) -> 
     }
 }
 
-async fn collect(most: usize, ticket: &mut RequestTicket, mut body: Incoming) -> Result<Bytes> {
-    let announced = body.size_hint().lower();
-    if announced > most as u64 {
-        return Err(too_large(announced, most));
-    }
+async fn collect(most: usize, ticket: &mut RequestTicket, mut body: impl Source) -> Result<Bytes> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut total = 0;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
+    while !body.ended() {
+        let Some(chunk) = body.next().await else { break };
+        let chunk = chunk.map_err(|error| {
             Error::new(Code::Cancelled, Reason::Cancelled, format!("the request body ended early: {error}"))
         })?;
-        let Ok(data) = frame.into_data() else { continue };
-        total += data.len();
+        total += chunk.len();
         if total > most {
-            return Err(too_large(total as u64, most));
+            return Err(too_large(total, most));
         }
-        ticket.hold(data.len())?;
-        if total == data.len() {
-            first = data;
+        ticket.hold(chunk.len())?;
+        if total == chunk.len() {
+            first = chunk;
         } else {
             if rest.is_empty() {
-                rest.reserve(total.max(usize::try_from(announced).unwrap_or(0)));
                 rest.extend_from_slice(&first);
             }
-            rest.extend_from_slice(&data);
+            rest.extend_from_slice(&chunk);
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-fn too_large(bytes: u64, most: usize) -> Error {
+fn too_large(bytes: usize, most: usize) -> Error {
     let message = format!("the request has {bytes} bytes or more; max_message_bytes is {most}");
     Error::new(Code::ResourceExhausted, Reason::TooLarge, message)
 }
 
-/// Answers of one connection that have been made and not yet taken.
-#[derive(Debug, Default)]
-pub struct Outstanding {
-    pub answers: AtomicUsize,
-    /// Moves whenever something of an answer is taken.
-    pub progress: AtomicUsize,
-}
-
-/// A response body.
+/// A response body, and the trailers after it.
 pub struct Answer {
-    content: Content,
-    outstanding: Option<Arc<Outstanding>>,
+    pub content: Content,
+    pub trailers: Option<HeaderMap>,
 }
 
-enum Content {
-    /// The chunks of one message, then the trailers if there are any.
-    Chunks(SmallVec<[Bytes; 1]>, usize, Option<HeaderMap>),
-    /// Messages as they come; trailers when there will be no more.
-    Stream(mpsc::Receiver<Bytes>, Option<HeaderMap>),
+/// What a response body is made of.
+pub enum Content {
+    /// The chunks of one message.
+    Chunks(SmallVec<[Bytes; 1]>),
+    /// Messages as they come.
+    Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Answer {
@@ -98,68 +107,19 @@ impl Answer {
     }
 
     pub fn chunks(chunks: SmallVec<[Bytes; 1]>, trailers: Option<HeaderMap>) -> Self {
-        Self { content: Content::Chunks(chunks, 0, trailers), outstanding: None }
+        Self { content: Content::Chunks(chunks), trailers }
     }
 
     pub fn stream(messages: mpsc::Receiver<Bytes>, trailers: HeaderMap) -> Self {
-        Self { content: Content::Stream(messages, Some(trailers)), outstanding: None }
+        Self { content: Content::Stream(messages), trailers: Some(trailers) }
     }
 
-    /// Counts the answer as outstanding on its connection until it is taken or dropped. Streams are not counted: they
-    /// are quiet by nature.
-    pub fn watched(mut self, outstanding: &Arc<Outstanding>) -> Self {
-        if matches!(self.content, Content::Chunks(..)) {
-            outstanding.answers.fetch_add(1, Ordering::Relaxed);
-            self.outstanding = Some(Arc::clone(outstanding));
-        }
-        self
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if let Some(outstanding) = &self.outstanding {
-            outstanding.answers.fetch_sub(1, Ordering::Relaxed);
-            outstanding.progress.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(outstanding) = &self.outstanding {
-            outstanding.progress.fetch_add(1, Ordering::Relaxed);
-        }
-        let frame = match &mut self.content {
-            Content::Chunks(chunks, next, trailers) => match chunks.get_mut(*next) {
-                Some(chunk) => {
-                    *next += 1;
-                    Some(Frame::data(std::mem::take(chunk)))
-                }
-                None => trailers.take().map(Frame::trailers),
-            },
-            Content::Stream(messages, trailers) => match messages.poll_recv(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(message)) => Some(Frame::data(message)),
-                Poll::Ready(None) => trailers.take().map(Frame::trailers),
-            },
-        };
-        Poll::Ready(frame.map(Ok))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(&self.content, Content::Chunks(chunks, next, None) if *next >= chunks.len())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Chunks(chunks, next, None) => {
-                SizeHint::with_exact(chunks[*next..].iter().map(|chunk| chunk.len() as u64).sum())
-            }
-            _ => SizeHint::default(),
+    /// The bytes of an answer that has them all, for HTTP/1.
+    pub fn into_full(self) -> Full<Bytes> {
+        let Content::Chunks(mut chunks) = self.content else { return Full::default() };
+        match chunks.len() {
+            0 | 1 => Full::new(chunks.pop().unwrap_or_default()),
+            _ => Full::new(chunks.concat().into()),
         }
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use h2::RecvStream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+
 use smallvec::SmallVec;
 
 use super::body::{self, Answer};
@@ -32,14 +33,14 @@ pub struct Call {
 pub type Reply = Result<SmallVec<[Bytes; 1]>>;
 
 /// Answers one request of a gRPC client.
-pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Answer> {
+pub async fn call(state: Arc<State>, request: Request<RecvStream>) -> Response<Answer> {
     match dispatch(state, request).await {
         Ok(response) => response,
         Err(error) => refusal(&error),
     }
 }
 
-async fn dispatch(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Answer>> {
+async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Response<Answer>> {
     let began = Instant::now();
     let (head, incoming) = request.into_parts();
     let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));

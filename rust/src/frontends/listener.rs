@@ -1,27 +1,28 @@
 //! Accepts connections and keeps each within its bounds until it ends.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::body::{Answer, Outstanding};
+use super::body::Answer;
 use super::state::{ConnectionTicket, State};
-use super::{grpc, rest};
+use super::{http2, rest};
+use crate::error::Error;
 use crate::events::{Event, Events};
 
 /// What a listener speaks.
@@ -33,9 +34,6 @@ pub enum Protocol {
     Http,
 }
 
-/// How long an idle HTTP/2 connection goes without a ping, and how long its answer may take.
-const PING: Duration = Duration::from_secs(60);
-const PING_ANSWER: Duration = Duration::from_secs(20);
 /// Rest after a failed accept: it is out of descriptors, and trying again at once would only burn CPU.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// Most header bytes of one HTTP/1 request.
@@ -77,12 +75,12 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true);
     let watched = Arc::new(Watched::default());
-    let io = WatchedIo { stream: TokioIo::new(stream), watched: Arc::clone(&watched) };
+    let io = WatchedIo { stream, watched: Arc::clone(&watched) };
     let patience = state.client_timeout();
     let serving = async {
         match protocol {
-            Protocol::Grpc => serve_http2(io, state, &watched, stop).await,
-            Protocol::Http => serve_http1(io, state, &watched, stop).await,
+            Protocol::Grpc => http2::serve(io, state, stop).await,
+            Protocol::Http => serve_http1(io, state, stop).await,
         }
     };
     tokio::select! {
@@ -91,36 +89,15 @@ async fn connection(
     }
 }
 
-async fn serve_http2(io: WatchedIo, state: Arc<State>, watched: &Arc<Watched>, mut stop: watch::Receiver<bool>) {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING_ANSWER)
-        .max_concurrent_streams(state.settings.max_concurrent_streams)
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20)
-        .max_frame_size(1 << 20);
-    let (calls, outstanding) = (Arc::clone(&state), Arc::clone(&watched.outstanding));
-    let service = service_fn(move |request| guarded(Arc::clone(&calls), Arc::clone(&outstanding), request, grpc::call));
-    let mut connection = pin!(builder.serve_connection(io, service));
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
-}
-
-async fn serve_http1(io: WatchedIo, state: Arc<State>, watched: &Arc<Watched>, mut stop: watch::Receiver<bool>) {
+async fn serve_http1(io: WatchedIo, state: Arc<State>, mut stop: watch::Receiver<bool>) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(state.client_timeout())
         .max_buf_size(MOST_HEADER_BYTES)
         .pipeline_flush(true);
-    let (calls, outstanding) = (Arc::clone(&state), Arc::clone(&watched.outstanding));
-    let service = service_fn(move |request| guarded(Arc::clone(&calls), Arc::clone(&outstanding), request, rest::call));
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let service = service_fn(move |request| answer(Arc::clone(&state), request));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
@@ -128,35 +105,17 @@ async fn serve_http1(io: WatchedIo, state: Arc<State>, watched: &Arc<Watched>, m
     let _ = connection.await;
 }
 
-/// Answers one request; a panic costs that request its answer and nothing else.
-async fn guarded<F>(
-    state: Arc<State>,
-    outstanding: Arc<Outstanding>,
-    request: Request<Incoming>,
-    call: fn(Arc<State>, Request<Incoming>) -> F,
-) -> Result<Response<Answer>, Infallible>
-where
-    F: Future<Output = Response<Answer>>,
-{
-    let grpc = request.version() == http::Version::HTTP_2;
-    let mut answering = pin!(call(Arc::clone(&state), request));
-    let caught =
-        std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| answering.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => Poll::Ready(None),
-        });
-    let response = caught.await.unwrap_or_else(|| {
-        state.telemetry.panics.inc();
-        let error = crate::error::Error::internal("the server failed while it answered this request");
-        if grpc { grpc::refusal(&error) } else { rest::refusal(&error) }
-    });
-    Ok(response.map(|answer| answer.watched(&outstanding)))
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let response = super::guarded(&state, rest::call(Arc::clone(&state), request)).await;
+    let response = response.unwrap_or_else(|| rest::refusal(&Error::internal(super::PANICKED)));
+    Ok(response.map(Answer::into_full))
 }
 
 /// What is known of a connection's progress.
 #[derive(Debug, Default)]
 struct Watched {
-    outstanding: Arc<Outstanding>,
+    /// Moves whenever the client takes bytes.
+    progress: AtomicUsize,
     /// Whether bytes wait for the client to take them.
     blocked: AtomicBool,
     /// Whether the client has ever sent anything.
@@ -168,10 +127,8 @@ async fn stalled(watched: &Watched, patience: Duration) {
     let mut before = None;
     loop {
         tokio::time::sleep(patience).await;
-        let waiting = watched.blocked.load(Ordering::Relaxed)
-            || watched.outstanding.answers.load(Ordering::Relaxed) > 0
-            || !watched.spoke.load(Ordering::Relaxed);
-        let progress = waiting.then(|| watched.outstanding.progress.load(Ordering::Relaxed));
+        let waiting = watched.blocked.load(Ordering::Relaxed) || !watched.spoke.load(Ordering::Relaxed);
+        let progress = waiting.then(|| watched.progress.load(Ordering::Relaxed));
         if progress.is_some() && progress == before {
             return;
         }
@@ -181,24 +138,21 @@ async fn stalled(watched: &Watched, patience: Duration) {
 
 /// A stream that notes whether it moves.
 struct WatchedIo {
-    stream: TokioIo<TcpStream>,
+    stream: TcpStream,
     watched: Arc<Watched>,
 }
 
 impl WatchedIo {
     fn note<T>(&self, poll: &Poll<T>) {
-        match poll {
-            Poll::Pending => self.watched.blocked.store(true, Ordering::Relaxed),
-            Poll::Ready(_) => {
-                self.watched.outstanding.progress.fetch_add(1, Ordering::Relaxed);
-                self.watched.blocked.store(false, Ordering::Relaxed);
-            }
+        if poll.is_ready() {
+            self.watched.progress.fetch_add(1, Ordering::Relaxed);
         }
+        self.watched.blocked.store(poll.is_pending(), Ordering::Relaxed);
     }
 }
 
-impl Read for WatchedIo {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+impl AsyncRead for WatchedIo {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if poll.is_ready() {
             self.watched.spoke.store(true, Ordering::Relaxed);
@@ -207,7 +161,7 @@ impl Read for WatchedIo {
     }
 }
 
-impl Write for WatchedIo {
+impl AsyncWrite for WatchedIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.note(&poll);

@@ -42,10 +42,10 @@ pub fn send(socket: impl AsFd, packet: &[u8], descriptor: Option<BorrowedFd<'_>>
 }
 
 /// Receives one packet into `buffer`. Length 0 means that the other end is gone.
-pub fn receive(socket: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Option<OwnedFd>)> {
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let message = recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let message = recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     let mut descriptor = None;
     for received in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = received {

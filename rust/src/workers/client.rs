@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use prost::Message;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{RecvFlags, Shutdown, shutdown, sockopt};
+use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::arena::{Growing, Segment};
@@ -22,8 +22,6 @@ use crate::tensor::DType;
 
 /// How often a worker shows that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
-/// Longest spin for the next batch when traffic is thin: about a client's round trip.
-const SPIN: Duration = Duration::from_micros(150);
 /// How long a process whose server is gone may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -47,8 +45,6 @@ struct Inbox {
     buffer: Vec<u8>,
     inputs: [Option<Arc<Segment>>; 2],
     closed: bool,
-    /// Whether the last batch was alone, and the next may follow at once.
-    quiet: bool,
     timeout: Duration,
 }
 
@@ -60,13 +56,7 @@ impl Client {
         let socket = Arc::new(socket);
         let beating = Arc::clone(&socket);
         std::thread::Builder::new().name("poise-beat".into()).spawn(move || beat(&beating, exit_with_server))?;
-        let inbox = Inbox {
-            buffer: vec![0; LONGEST],
-            inputs: [None, None],
-            closed: false,
-            quiet: false,
-            timeout: Duration::ZERO,
-        };
+        let inbox = Inbox { buffer: vec![0; LONGEST], inputs: [None, None], closed: false, timeout: Duration::ZERO };
         Ok(Self { socket, inbox: Mutex::new(inbox), outputs: Mutex::default() })
     }
 
@@ -90,8 +80,7 @@ impl Client {
             sockopt::set_socket_timeout(&*self.socket, sockopt::Timeout::Recv, Some(limit))?;
             inbox.timeout = timeout;
         }
-        let spin = if inbox.quiet { SPIN } else { Duration::ZERO };
-        let (len, descriptor) = match receive(&self.socket, &mut inbox.buffer, spin) {
+        let (len, descriptor) = match channel::receive(&*self.socket, &mut inbox.buffer) {
             Ok(packet) => packet,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return Ok(Incoming::Nothing);
@@ -162,23 +151,10 @@ impl Inbox {
         if let Some(descriptor) = descriptor {
             self.inputs[slot] = Some(Segment::open(descriptor)?);
         }
-        self.quiet = run.quiet;
         let segment = self.inputs[slot].clone();
         let segment = segment.ok_or_else(|| io::Error::other("a batch came before its memory"))?;
         Ok(Incoming::Run(run, segment))
     }
-}
-
-/// Receives a packet: looks for one until `spin` is over, then sleeps.
-fn receive(socket: &OwnedFd, buffer: &mut [u8], spin: Duration) -> io::Result<(usize, Option<OwnedFd>)> {
-    let began = Instant::now();
-    while began.elapsed() < spin {
-        match channel::receive(socket, buffer, RecvFlags::DONTWAIT) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => rustix::thread::sched_yield(),
-            outcome => return outcome,
-        }
-    }
-    channel::receive(socket, buffer, RecvFlags::empty())
 }
 
 /// Where outputs of these sizes go in a segment: (index, dtype, shape, bytes) each.

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use rustix::net::RecvFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
@@ -30,8 +29,6 @@ use crate::telemetry::Telemetry;
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a worker that was told to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(10);
-/// Longest spin for the answer of a quiet batch. Longer runs are worth a wake-up.
-const SPIN: Duration = Duration::from_micros(200);
 /// Copies larger than this give the I/O thread's other tasks to another thread meanwhile.
 const LARGE_COPY: usize = 1 << 20;
 
@@ -143,7 +140,6 @@ impl Driver {
                         return End::Lost(self.why_impatient());
                     }
                 }
-                () = tokio::task::yield_now(), if self.spins() => {}
                 () = detach.notified() => return End::Lost("detached".into()),
             }
         }
@@ -198,12 +194,6 @@ impl Driver {
         let packet = FromServer { says: Some(says) }.encode_to_vec();
         channel::send(self.socket.get_ref(), &packet, segment.map(Segment::descriptor))
             .map_err(|error| End::Lost(format!("its channel does not take messages: {error}")))
-    }
-
-    /// Whether to look for the answer again at once rather than sleep. The runtime serves its other tasks and sockets
-    /// between two looks.
-    fn spins(&self) -> bool {
-        self.running.front().is_some_and(|running| running.batch.quiet) && self.since.elapsed() < SPIN
     }
 
     /// When this worker is given up unless it does something.
@@ -320,14 +310,13 @@ fn run_message(batch: &Batch, slot: usize, places: &[gather::Place]) -> Run {
         rows: batch.executed_rows as u64,
         wanted: batch.wanted.iter().map(|index| u32::from(*index)).collect(),
         inputs: places.iter().enumerate().map(place).collect(),
-        quiet: batch.quiet,
     }
 }
 
 async fn receive(socket: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     loop {
         let mut guard = socket.readable().await?;
-        if let Ok(packet) = guard.try_io(|socket| channel::receive(socket.get_ref(), buffer, RecvFlags::empty())) {
+        if let Ok(packet) = guard.try_io(|socket| channel::receive(socket.get_ref(), buffer)) {
             return packet;
         }
     }

@@ -38,9 +38,6 @@ pub struct Run {
     pub wanted: Vec<u32>,
     #[prost(message, repeated, tag = "6")]
     pub inputs: Vec<TensorPlace>,
-    /// Whether the next batch is worth spinning for.
-    #[prost(bool, tag = "7")]
-    pub quiet: bool,
 }
 
 /// There will be no more batches.
