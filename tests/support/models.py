@@ -161,14 +161,14 @@ def _channel():
 RAISE, FEW_ROWS, NO_ROWS, WRONG_DTYPE, MISSING, NO_ARRAY, LEAVE = (-1.0 - number for number in range(7))
 EXIT, DIE, STOP, HANG, NONSENSE, EMPTY, WRONG_ID, OUTSIDE = (-11.0 - number for number in range(8))
 
-# Messages of the channel: Done of batch 1000000; Done of batch 1 with an output at an address of 1 TiB.
+# Messages of the channel: Done of batch 1000000; Done of batch 2 with an output at an address of 1 TiB.
 DONE_OF_ANOTHER = bytes.fromhex("22 04 08 c0843d")
-DONE_OUTSIDE = bytes.fromhex("22 12 0801 120e 1001 1a0101 20808080808020 2804")
+DONE_OUTSIDE = bytes.fromhex("22 12 0802 120e 1003 1a0101 20808080808020 2804")
 
 DEEDS = {
     RAISE: _raise,
     FEW_ROWS: lambda answer: {**answer, "y": answer["y"][:0]},
-    NO_ROWS: lambda answer: {**answer, "y": np.float32(1).reshape(())},
+    NO_ROWS: lambda answer: {**answer, "y": np.zeros((), np.float32)},
     WRONG_DTYPE: lambda answer: {**answer, "y": answer["y"].astype(np.float64)},
     MISSING: lambda answer: {"size": answer["size"]},
     NO_ARRAY: lambda answer: {**answer, "y": "words"},

@@ -1,0 +1,114 @@
+"""What a server holds after trouble is what it held before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poise import _core
+from support import models
+from support.clients import Crowd, Refused, connect, grpc, halves, outcomes
+from support.serving import Stand, children, model, serving, until
+
+
+def arenas() -> int:
+    """Memory files of workers that are mapped here."""
+    return Path("/proc/self/maps").read_text().count("memfd:poise-arena")
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def holdings() -> tuple[int, int, int]:
+    return arenas(), descriptors(), threading.active_count()
+
+
+def use(stand: Stand, size: int) -> None:
+    grpc(stand.grpc, "half", x=np.ones((2, size), np.float32))
+
+
+def test_workers_that_die_take_their_memory_and_their_channel_along():
+    served = model("half", "Fickle", {"shape": [-1, -1]}, isolation="process", restart_delay_max_s=0.05)
+    with serving(served) as stand:
+        use(stand, 100_000)
+        stand.settle()
+        before = holdings()
+        for _ in range(4):
+            [worker] = children(os.getpid())
+            os.kill(worker, signal.SIGKILL)
+            until(lambda worker=worker: children(os.getpid()) not in ([], [worker]), "another worker", 20.0)
+            use(stand, 100_000)
+        stand.settle()
+        until(lambda: holdings() == before, f"held as before, {before}; now {holdings()}")
+
+
+def test_memory_that_grew_is_held_once():
+    with serving(model("half", "Half", {"shape": [-1, -1]}, isolation="process")) as stand:
+        for size in (10, 100_000, 300_000, 1_000_000):
+            use(stand, size)
+        until(lambda: arenas() <= 4, f"at most two ways in and two out; there are {arenas()}")
+
+
+def test_a_server_that_was_closed_leaves_nothing():
+    def run():
+        with serving(model("half", "Half"), model("other", "Half", isolation="process")) as stand:
+            halves(stand.grpc, "half", 1)
+            halves(stand.grpc, "other", 1)
+
+    run()
+    before = holdings()
+    for _ in range(3):
+        run()
+    until(lambda: holdings() == before, f"held as before, {before}; now {holdings()}")
+    assert children(os.getpid()) == []
+
+
+def test_a_storm_of_good_and_bad_requests_leaves_nothing(crowd: Crowd):
+    served = model("half", "Fickle", {"shape": [-1]}, max_enqueued_batches=4, max_batch_size=8)
+    with serving(served) as stand:
+        halves(stand.grpc, "half", 1)
+        asked = []
+        for number in range(400):
+            value = models.RAISE if number % 7 == 0 else number
+            timeout_s = 0.001 if number % 11 == 0 else 10.0
+            asked.append(crowd.start(halves, stand.grpc, "half", value, timeout_s=timeout_s))
+        found = outcomes(asked)
+        assert len(found) == 400
+        for one in found:
+            assert isinstance(one, dict | Refused), one
+        stand.settle()
+        counted = stand.metric("requests_total", model="half")
+        late = sum(isinstance(one, Refused) and one.code == "DEADLINE_EXCEEDED" for one in found)
+        assert 401 - late <= counted <= 401, "one outcome each; those that came too late may not have come at all"
+        assert stand.metric("panics_total") == stand.metric("dropped_batches_total") == 0
+
+
+def test_connections_that_are_cut_are_let_go():
+    with serving(model("half", "Half")) as stand:
+        halves(stand.grpc, "half", 1)
+        until(lambda: stand.state["connections"] == 0, "no connection at first")
+        before = descriptors()
+        message = _core.encode_predict_request("half", None, "", [("x", "float", (1,), bytes(4))])
+        for address in (stand.grpc, stand.http) * 20:
+            with connect(address) as client:
+                client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + message)
+        until(lambda: stand.state["connections"] == 0, "no connection left")
+        until(lambda: descriptors() == before, "no descriptor left")
+        stand.settle()
+
+
+@pytest.mark.parametrize("isolation_of_both", ["process", "thread"])
+def test_two_servers_with_the_same_models_share_nothing(isolation_of_both):
+    one = model("half", "Half", {"plus": 2.0}, isolation=isolation_of_both)
+    two = model("half", "Half", {"plus": 3.0}, isolation=isolation_of_both)
+    with serving(one) as first:
+        with serving(two) as second:
+            assert halves(first.grpc, "half", 2)["y"] == 3
+            assert halves(second.grpc, "half", 2)["y"] == 4
+        assert halves(first.grpc, "half", 2)["y"] == 3
