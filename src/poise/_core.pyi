@@ -134,9 +134,8 @@ class Worker:
     def close(self) -> None: ...
 
 def encode_predict_request(model: str, version: int | None, signature: str, inputs: Sequence[Output]) -> bytes: ...
-
 def run_load(plan_json: str, bodies: Sequence[bytes]) -> str:
-    """Send load as a plan says (`poise.bench.plan`) and report as JSON: requests, answered, errors, elapsed_s, latency_ns.
+    """Send load as a plan says (`poise.bench.plan`); reports JSON: requests, answered, errors, elapsed_s, latency_ns.
 
     Raises ValueError for a plan that makes no sense, ConnectionError or TimeoutError when the server cannot be reached
     at the start. A signal ends it.
