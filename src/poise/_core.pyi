@@ -11,6 +11,19 @@ from typing import final
 
 from typing_extensions import Buffer as SupportsBuffer
 
+__all__ = [
+    "Batch",
+    "Buffer",
+    "Server",
+    "Worker",
+    "build_profile",
+    "encode_predict_request",
+    "fetch_signatures",
+    "http_call",
+    "predict",
+    "run_load",
+]
+
 build_profile: str
 """`release` or `debug`."""
 
@@ -29,7 +42,7 @@ Event = tuple[str, int, str]
 class Server:
     """The main process's half: listeners, routes, queues and the channels to workers."""
 
-    def __init__(self, settings_json: str) -> None: ...
+    def __new__(cls, settings_json: str) -> Server: ...
     def start(self) -> tuple[str | None, str | None]:
         """Bind and serve; returns the bound gRPC and HTTP addresses. Raises OSError when an address is taken."""
 
@@ -119,7 +132,7 @@ class Batch:
 class Worker:
     """A worker's half of its channel, in a child process or a thread of its own."""
 
-    def __init__(self, fd: int, exit_with_server: bool = False) -> None:
+    def __new__(cls, fd: int, exit_with_server: bool = False) -> Worker:
         """Takes over the descriptor that `attach_worker` gave.
 
         With `exit_with_server` the whole process is ended soon after its server is gone, even in the middle of a

@@ -19,6 +19,11 @@ pub trait Source {
 
     /// Whether all has come; may be false at the end too.
     fn ended(&self) -> bool;
+
+    /// Bytes that will come, as far as the client has said.
+    fn announced(&self) -> u64 {
+        0
+    }
 }
 
 impl Source for Incoming {
@@ -37,6 +42,10 @@ impl Source for Incoming {
     fn ended(&self) -> bool {
         self.is_end_stream()
     }
+
+    fn announced(&self) -> u64 {
+        self.size_hint().lower()
+    }
 }
 
 /// Reads a whole request body. A body that came in one piece is not copied.
@@ -53,6 +62,10 @@ pub async fn read(state: &State, ticket: &mut RequestTicket, body: impl Source) 
 }
 
 async fn collect(most: usize, ticket: &mut RequestTicket, mut body: impl Source) -> Result<Bytes> {
+    let announced = body.announced();
+    if announced > most as u64 {
+        return Err(too_large(announced, most));
+    }
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut total = 0;
@@ -63,7 +76,7 @@ async fn collect(most: usize, ticket: &mut RequestTicket, mut body: impl Source)
         })?;
         total += chunk.len();
         if total > most {
-            return Err(too_large(total, most));
+            return Err(too_large(total as u64, most));
         }
         ticket.hold(chunk.len())?;
         if total == chunk.len() {
@@ -78,7 +91,7 @@ async fn collect(most: usize, ticket: &mut RequestTicket, mut body: impl Source)
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-fn too_large(bytes: usize, most: usize) -> Error {
+fn too_large(bytes: u64, most: usize) -> Error {
     let message = format!("the request has {bytes} bytes or more; max_message_bytes is {most}");
     Error::new(Code::ResourceExhausted, Reason::TooLarge, message)
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::buffer::{Buffer, Parts, Source};
-use super::errors::{channel_lost, code};
+use super::errors::{self, channel_lost};
 use crate::model::Signature;
 use crate::tensor::{DType, Data, Shape, element_count};
 use crate::workers::arena::Segment;
@@ -155,9 +155,9 @@ impl Batch {
         sent.map_err(channel_lost)
     }
 
-    #[pyo3(signature = (code_name, message, rows = None))]
-    fn fail(&self, py: Python<'_>, code_name: &str, message: String, rows: Option<Vec<u64>>) -> PyResult<()> {
-        let code = code(code_name)?;
+    #[pyo3(signature = (code, message, rows = None))]
+    fn fail(&self, py: Python<'_>, code: &str, message: String, rows: Option<Vec<u64>>) -> PyResult<()> {
+        let code = errors::code(code)?;
         self.end()?;
         py.detach(|| self.client.fail(self.run.id, code, message, rows.unwrap_or_default())).map_err(channel_lost)
     }
