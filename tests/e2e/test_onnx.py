@@ -44,7 +44,7 @@ def test_its_scores_over_both_wires_are_those_of_the_network(server: ServerProce
 
 def test_the_server_itself_never_loads_a_backend(server: ServerProcess):
     assert "onnxruntime" not in Path(f"/proc/{server.process.pid}/maps").read_text()
-    [worker] = server.children()
+    [worker] = server.workers()
     assert "onnxruntime" in Path(f"/proc/{worker}/maps").read_text()
 
 

@@ -64,7 +64,7 @@ def test_a_signal_lets_requests_under_way_end_and_exits_with_0(number, start, cr
     over_grpc = busy(server, crowd, folder)
     over_rest = crowd.start(call, server.http, "POST", "/v1/models/half:predict", json.dumps({"instances": [4]}))
     until(lambda: 'poise_queued_rows{model="half"' in call(server.http, "GET", "/metrics").body.decode(), "metrics")
-    workers = server.children()
+    running = server.workers()
     server.signal(number)
     until(lambda: closed(server.grpc) and closed(server.http), "nobody else is let in")
     assert server.process.poll() is None
@@ -72,7 +72,7 @@ def test_a_signal_lets_requests_under_way_end_and_exits_with_0(number, start, cr
     assert over_grpc.result(10)["y"] == HOLD / 2 + 2
     assert over_rest.result(10).json == {"predictions": [{"y": 4.0, "size": 1}]}
     assert server.wait() == 0, server.log
-    assert not any(map(alive, workers))
+    assert not any(map(alive, running))
     assert "Traceback" not in server.log
 
 
@@ -101,13 +101,13 @@ def test_draining_has_an_end(start, crowd: Crowd, folder: Path):
 def test_a_second_signal_exits_at_once(start, crowd: Crowd, folder: Path):
     server = start()
     asked = busy(server, crowd, folder)
-    workers = server.children()
+    running = server.workers()
     server.signal(signal.SIGTERM)
     until(lambda: closed(server.grpc), "a draining server")
     server.signal(signal.SIGTERM)
     assert server.wait(3.0) == 128 + signal.SIGTERM
     assert asked.exception(10) is not None
-    until(lambda: not any(map(alive, workers)), "no worker is left")
+    until(lambda: not any(map(alive, running)), "no worker is left")
 
 
 @pytest.mark.parametrize("state", ["idle", "in a batch", "stopped"])
@@ -115,7 +115,7 @@ def test_no_worker_outlives_a_server_that_is_killed(state, start, isolation, cro
     if isolation == "thread":
         pytest.skip("threads end with their process")
     server = start()
-    [worker] = server.children()
+    [worker] = server.workers()
     asked = busy(server, crowd, folder) if state == "in a batch" else None
     if state == "stopped":
         os.kill(worker, signal.SIGSTOP)

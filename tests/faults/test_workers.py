@@ -12,7 +12,7 @@ import pytest
 from support import models
 from support.clients import Crowd, Refused, halves, outcomes
 from support.gates import held, queue
-from support.serving import Stand, alive, children, model, serving, until
+from support.serving import Stand, alive, model, serving, until, workers
 from support.traffic import Traffic
 
 LOST = "the worker was lost while it ran this request: "
@@ -61,7 +61,7 @@ def answers_again(stand: Stand) -> None:
 @pytest.mark.parametrize(("deed", "text"), DEEDS.values(), ids=DEEDS)
 def test_one_that(deed, text, folder: Path, crowd: Crowd):
     with beside_another(fickle(folder, max_run_s=1.0)) as stand:
-        [worker] = children(os.getpid())
+        [worker] = workers()
         with held(stand, crowd, folder):
             asked = [crowd.start(halves, stand.grpc, "half", deed)]
             queue(stand, 1)
@@ -87,7 +87,7 @@ def test_one_that_points_outside_its_memory_fails_the_batch_and_is_replaced(fold
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV], ids=lambda one: one.name)
 def test_one_that_is_killed_from_outside(number, folder: Path, crowd: Crowd):
     with beside_another(fickle(folder)) as stand:
-        [worker] = children(os.getpid())
+        [worker] = workers()
         with held(stand, crowd, folder) as gate:
             os.kill(worker, number)
             assert gate.holding
@@ -99,7 +99,7 @@ def test_one_that_is_killed_from_outside(number, folder: Path, crowd: Crowd):
 def test_one_that_is_stopped_while_it_is_idle_is_missed_and_replaced(folder: Path):
     """It holds no batch, so nothing but its silence tells."""
     with beside_another(fickle(folder)) as stand:
-        [worker] = children(os.getpid())
+        [worker] = workers()
         os.kill(worker, signal.SIGSTOP)
         until(lambda: stand.metric("workers_lost_total") == 1, "its silence noticed", 20.0)
         until(lambda: not alive(worker), "the stopped process is gone")
@@ -107,7 +107,7 @@ def test_one_that_is_stopped_while_it_is_idle_is_missed_and_replaced(folder: Pat
 
 def test_rows_of_a_lost_batch_are_run_again_where_that_is_allowed(folder: Path, crowd: Crowd):
     with beside_another(fickle(folder, retry_lost_batches=True)) as stand:
-        [worker] = children(os.getpid())
+        [worker] = workers()
         with held(stand, crowd, folder) as gate:
             waits = crowd.start(halves, stand.grpc, "half", 4)
             queue(stand, 1)
@@ -128,7 +128,7 @@ def test_but_only_once(folder: Path):
 
 def test_what_waits_in_the_queue_waits_for_the_next_worker(folder: Path, crowd: Crowd):
     with beside_another(fickle(folder, max_batch_size=4)) as stand:
-        [worker] = children(os.getpid())
+        [worker] = workers()
         with held(stand, crowd, folder):
             asked = [crowd.start(halves, stand.grpc, "half", value) for value in range(3)]
             queue(stand, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -134,9 +135,8 @@ class ServerProcess:
     def wait(self, timeout_s: float = SOON_S) -> int:
         return self.process.wait(timeout_s)
 
-    def children(self) -> list[int]:
-        """The worker processes that run now."""
-        return children(self.process.pid)
+    def workers(self) -> list[int]:
+        return workers(self.process.pid)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -153,16 +153,17 @@ class ServerProcess:
         self.close()
 
 
-def children(parent: int) -> list[int]:
+def workers(server: int | None = None) -> list[int]:
+    """Processes of workers that a server, by default this process, has started and that have not ended."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                status = (entry / "stat").read_text()
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            state, its_parent = status.rpartition(")")[2].split()[:2]
-            if int(its_parent) == parent and state != "Z":
+            if int(parent) == (server or os.getpid()) and state != "Z" and b"poise.workers.child" in command:
                 found.append(int(entry.name))
     return found
 
