@@ -27,6 +27,8 @@ const PING: Duration = Duration::from_secs(60);
 const PING_ANSWER: Duration = Duration::from_secs(20);
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Clients with large tensors may send them in few frames.
+const LARGEST_FRAME: u32 = 1 << 20;
 const MOST_HEADER_BYTES: u32 = 16 * 1024;
 
 impl Source for RecvStream {
@@ -55,6 +57,7 @@ where
         .max_concurrent_streams(state.settings.max_concurrent_streams)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(LARGEST_FRAME)
         .max_header_list_size(MOST_HEADER_BYTES);
     let Ok(Ok(mut connection)) = timeout(state.client_timeout(), builder.handshake(io)).await else { return };
     let mut alive = pin!(keep_alive(connection.ping_pong()));
