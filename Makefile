@@ -18,11 +18,13 @@ RUST_SOURCES := Cargo.toml Cargo.lock rust/Cargo.toml $(wildcard rust/build.rs) 
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-rust test-python check check-rust check-python fix bench docs lock clean
+.PHONY: help build demo serve test test-rust test-python check check-rust check-python fix bench docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+build: $(BUILT) ## make the environment and the release extension, nothing else
 
 demo: $(BUILT) ## serve two models, classify real files, measure, stay up
 	$(BIN)/python -m poise.demo $(ARGS)

@@ -9,12 +9,12 @@ requests share its cost. It runs in a process of its own, so it may take as long
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from poise import Signature, TensorSpec
+from poise.model import Declaration
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -22,11 +22,9 @@ Arrays = dict[str, npt.NDArray[Any]]
 class Ranker:
     """Scores items by three features of each: clicks, age in days, distance."""
 
-    # Optional, but with it a request of the wrong shape is refused before it costs anything.
-    signature = Signature(
-        inputs=(TensorSpec("features", "float32", (-1, 3)),),
-        outputs=(TensorSpec("score", "float32", (-1,)),),
-    )
+    # What may be asked: a request of another dtype or shape is refused before it costs anything. -1 may vary.
+    inputs: ClassVar[Declaration] = {"features": ("float32", [-1, 3])}
+    outputs: ClassVar[Declaration] = {"score": ("float32", [-1])}
 
     def load(self) -> None:
         """Called once, before the model is announced as ready: read files, allocate, warm up here."""

@@ -42,9 +42,10 @@ class ServerSettings:
     http: str | None = "0.0.0.0:8501"
     """HOST:PORT of the HTTP listener (REST, /metrics, /healthz, /readyz), likewise."""
     io_threads: int = field(default_factory=default_io_threads)
-    """Threads that move bytes; never more than there are cores. Raise it when small models leave cores idle."""
+    """Threads that move bytes; half of the cores that may be used, if not given. Raise it when small models leave cores
+    idle, but not beyond the cores that there are."""
     max_message_bytes: int = 128 * MIB
-    """Largest request body, after any decompression. Raise it for large tensors, lower it to bound one client."""
+    """Largest request body. Raise it for large tensors, lower it to bound one client."""
     max_body_bytes_held: int = 1024 * MIB
     """Bytes of request bodies held at once, over all connections. Lower it where memory is short."""
     max_connections: int = 10_000
@@ -58,7 +59,7 @@ class ServerSettings:
     tensor_content: bool = False
     """Answer tensors as raw `tensor_content`, not in typed fields: faster, but old clients read typed fields only."""
     metrics: bool = True
-    """Whether histograms and counters are kept. They cost less than a hundredth of the throughput."""
+    """Whether requests and batches are counted and timed. Unset it to see what that costs; there is no other reason."""
 
     def __post_init__(self) -> None:
         for name in ("grpc", "http"):
@@ -94,7 +95,8 @@ class BatchSettings:
     """Sizes that the model may be run at, ascending; empty for any. Set it when each new size costs a compilation
     (XLA, TensorRT): batches are filled up to the next size and the surplus is dropped."""
     max_enqueued_batches: int = 64
-    """Queued batches per queue before requests are refused. Lower it to refuse sooner instead of answering late."""
+    """Full batches' worth of rows that may wait at one signature before requests are refused. Lower it to refuse sooner
+    instead of answering late."""
     max_enqueued_bytes: int = 256 * MIB
     """Queued bytes per version before requests are refused. Raise it for large rows."""
     pad_variable_length_inputs: bool = False
@@ -173,7 +175,8 @@ class ModelConfig:
     load_timeout_s: float = 300.0
     """A worker that is not ready after this long is ended. Raise it for models that compile or download at start."""
     load_attempts: int = 3
-    """Loads of a version that may fail in a row before it is given up with an error in its status."""
+    """Loads of a version that may fail in a row before its status says END with the error. It is tried again all the
+    same, at once when its files change, else at most a minute apart. Lower it to hear of trouble sooner."""
     poll_interval_s: float = 1.0
     """How often the directory is looked at for new versions; 0 to look once, at the start."""
     restart_delay_s: float = 0.5

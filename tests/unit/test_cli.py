@@ -188,6 +188,12 @@ class TestServe:
         assert "poise serve model.onnx" in result.output
         assert "curl localhost:8501" in result.output
 
+    @pytest.mark.parametrize("command", ["--help", *cli.COMMANDS])
+    def test_examples_stand_on_lines_of_their_own(self, command):
+        shown = invoke(*dict.fromkeys([command, "--help"])).output
+        assert "\\b" not in shown
+        assert any(line.startswith("    poise ") for line in shown.splitlines())
+
 
 def test_a_model_declared_in_the_file_keeps_its_settings_when_named_on_the_line(model, tmp_path):
     file = tmp_path / "poise.toml"

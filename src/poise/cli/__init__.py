@@ -50,10 +50,10 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="poise-serving", prog_name="poise")
 def main() -> None:
-    r"""Poise serves models: QPS, latency and throughput in balance.
+    """Poise serves models: QPS, latency and throughput in balance.
 
     \b
     Try:
       poise serve model.onnx
       poise serve --help
-    """
+    """  # noqa: D301  (\b is a control character to click)

@@ -82,7 +82,7 @@ def parse_shapes(_context: click.Context, _option: click.Parameter, texts: tuple
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result there.")
 def bench(target: str, model: str, json_file: Path | None, **options: Any) -> None:
-    r"""Measure a served model under load, with random inputs that fit its signature.
+    """Measure a served model under load, with random inputs that fit its signature.
 
     TARGET is grpc://HOST:PORT or http://HOST:PORT. The load is a closed loop: each of --concurrency clients sends its
     next request when its last one was answered. A percentile that the number of requests cannot support is not shown.
@@ -91,7 +91,7 @@ def bench(target: str, model: str, json_file: Path | None, **options: Any) -> No
     Try:
       poise bench grpc://localhost:8500 --model ranker
       poise bench http://localhost:8501 --model ranker --concurrency 64 --duration 30 --json result.json
-    """
+    """  # noqa: D301  (\b is a control character to click)
     try:
         report = measure(ModelAddress(target, model, options["version"]), options)
     except (CallError, ValueError, OSError) as error:

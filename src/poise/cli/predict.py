@@ -31,7 +31,7 @@ ZIP_MAGIC = b"PK"
 @click.option("--timeout", type=float, default=30.0, show_default=True, metavar="SECONDS", help="Limit of each call.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outputs as JSON.")
 def predict(target: str, file: Path, model: str, *, as_json: bool, **options: Any) -> None:
-    r"""Ask a served model once and print its outputs.
+    """Ask a served model once and print its outputs.
 
     TARGET is grpc://HOST:PORT or http://HOST:PORT. FILE (- for standard input) holds the inputs: JSON as TensorFlow
     Serving takes it ({"instances": [row, …]} or {"inputs": …}), one array as .npy, or several by name as .npz.
@@ -40,7 +40,7 @@ def predict(target: str, file: Path, model: str, *, as_json: bool, **options: An
     Try:
       echo '{"instances": [[1, 2, 3]]}' | poise predict grpc://localhost:8500 - --model ranker
       poise predict http://localhost:8501 image.npy --model resnet --json
-    """
+    """  # noqa: D301  (\b is a control character to click)
     address, timeout_s = ModelAddress(target, model, options["version"]), options["timeout"]
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()

@@ -64,7 +64,7 @@ def parse_sizes(_context: click.Context, _option: click.Parameter, text: str | N
 )
 @click.option("--allow-debug-build", is_flag=True, help="Serve with a slow build meant for debugging.")
 def serve(models: tuple[str, ...], file: Path | None, *, allow_debug_build: bool, **options: Any) -> None:
-    r"""Serve models over gRPC (TensorFlow Serving's API) and HTTP until SIGTERM or Ctrl-C.
+    """Serve models over gRPC (TensorFlow Serving's API) and HTTP until SIGTERM or Ctrl-C.
 
     PATH is a model file, a Python class (FILE.py:CLASS), a directory that holds a model, or a directory of versions
     (PATH/1, PATH/2, ...): of these the newest is served, and a newer one is taken up when it appears. NAME is what
@@ -84,7 +84,7 @@ def serve(models: tuple[str, ...], file: Path | None, *, allow_debug_build: bool
 
     Options about batching, backend and workers apply to every model named on the line. SIGTERM drains: readiness goes
     off, requests under way are answered; a second signal exits at once.
-    """
+    """  # noqa: D301  (\b is a control character to click)
     try:
         config = read_config(models, file, options)
         refuse_debug_build(allowed=allow_debug_build)
