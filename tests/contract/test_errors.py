@@ -111,6 +111,18 @@ class TestInputs:
         assert refusal(grpc.predict, "half", {"x": claimed})[0] in {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
 
 
+class TestNoInputs:
+    def test_are_enough_for_a_signature_that_has_none(self, grpc: Grpc):
+        first, second = (grpc.predict("counter", {})["only"] for _ in range(2))
+        assert second == first + 1
+
+    def test_can_be_said_in_json_too(self, stand: Stand):
+        """TensorFlow Serving refuses them there."""
+        answer = call(stand.http, "POST", "/v1/models/counter:predict", '{"inputs": {}}')
+        assert answer.status == 200, answer.body
+        assert answer.json["outputs"] >= 1
+
+
 class TestOutputFilter:
     @pytest.mark.parametrize("names", [["sum"], ["text", "sum"], ["raw_bytes"]], ids=", ".join)
     def test_gives_only_these(self, grpc: Grpc, names):

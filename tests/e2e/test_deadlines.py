@@ -39,14 +39,17 @@ class Leaving:
         self.stand, self.tf, self.crowd = stand, tf, crowd
 
     def by_deadline(self):
-        answer = self.tf.ask("predict", self.stand.grpc, timeout=0.1, **ASK)
-        assert answer["code"] == "DEADLINE_EXCEEDED"
+        self.tf.ask("start", self.stand.grpc, id="late", timeout=1.0, **ASK)
+        queue(self.stand, 1)
+        assert self.tf.ask("result", self.stand.grpc, id="late")["code"] == "DEADLINE_EXCEEDED"
+        self.left()
 
     def by_cancelling(self):
         self.tf.ask("start", self.stand.grpc, id="gone", **ASK)
         queue(self.stand, 1)
         self.tf.ask("cancel", self.stand.grpc, id="gone")
         assert self.tf.ask("result", self.stand.grpc, id="gone")["code"] == "CANCELLED"
+        self.left()
 
     def by_resetting_the_stream(self):
         with Http2(self.stand.grpc) as client:
@@ -74,7 +77,7 @@ class Leaving:
         return frame(_core.encode_predict_request("half", None, "", [("x", "float", (1,), X.tobytes())]))
 
     def left(self):
-        until(lambda: self.stand.state["queued_rows"] == 0, "a row that left the queue")
+        until(lambda: self.stand.metric("withdrawn_requests_total") == 1, "a row that left the queue")
 
 
 WAYS = [name for name in vars(Leaving) if name.startswith("by_")]
@@ -85,7 +88,7 @@ def test_a_row_that_nobody_waits_for_leaves_the_queue_and_is_never_run(way, tf: 
     with serving(half(folder)) as stand:
         with held(stand, crowd, folder) as gate:
             getattr(Leaving(stand, tf, crowd), way)()
-            assert stand.metric("withdrawn_requests_total") == 1
+            assert stand.state["queued_rows"] == 0
             stays = crowd.start(halves, stand.grpc, "half", 5)
             queue(stand, 1)
         assert stays.result(10)["y"] == 4.5
@@ -98,7 +101,8 @@ def test_neighbours_of_a_request_that_left_are_answered(tf: TfClient, crowd: Cro
         with held(stand, crowd, folder) as gate:
             asked = [crowd.start(halves, stand.grpc, "half", value) for value in range(5)]
             queue(stand, 5)
-            Leaving(stand, tf, crowd).by_deadline()
+            assert tf.ask("predict", stand.grpc, timeout=0.1, **ASK)["code"] == "DEADLINE_EXCEEDED"
+            until(lambda: stand.state["queued_rows"] == 5, "the late row withdrawn")
             asked += [crowd.start(halves, stand.grpc, "half", value) for value in range(5, 10)]
             queue(stand, 10)
         assert [one["y"][0] for one in outcomes(asked)] == [value / 2 + 2 for value in range(10)]

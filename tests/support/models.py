@@ -56,6 +56,19 @@ class Alone(Model):
         return {"y": np.asarray(inputs["x"] * 2, np.float32)}
 
 
+class Counter(Model):
+    """Takes nothing."""
+
+    def __init__(self):
+        self.inputs = {}
+        self.outputs = {"output": ("float", [])}
+        self.count = 0
+
+    def predict(self, inputs):  # noqa: ARG002
+        self.count += 1
+        return np.asarray(self.count, np.float32)
+
+
 class Half(Model):
     """TensorFlow Serving's half_plus_two, with the executed size beside every row, and a memory of what it ran."""
 
