@@ -11,9 +11,9 @@ pub struct ServerSettings {
     pub grpc: Option<String>,
     /// `HOST:PORT` of the HTTP listener.
     pub http: Option<String>,
-    /// Threads that move bytes; never more than the machine has cores.
+    /// Threads that move bytes.
     pub io_threads: usize,
-    /// Largest request body, after any decompression.
+    /// Largest request body.
     pub max_message_bytes: usize,
     /// Bytes of request bodies held at once, over all connections.
     pub max_body_bytes_held: usize,

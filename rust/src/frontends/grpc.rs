@@ -14,6 +14,7 @@ use super::body::{self, Answer};
 use super::state::{RequestTicket, State};
 use super::{health, tfs};
 use crate::error::{Code, Error, Reason, Result};
+use crate::telemetry::Api;
 
 /// TensorFlow Serving cuts error texts at this length; so do we, or HTTP/2 header limits of clients would.
 const LONGEST_MESSAGE: usize = 1024;
@@ -49,8 +50,8 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     }
     let asked = head.headers.get("grpc-timeout").map(parse_timeout).transpose()?;
     let mut ticket = state.admit();
-    let frame = body::read(&state, &mut ticket, incoming).await?;
-    let message = unframe(frame)?;
+    let frame = body::read(&state, &mut ticket, incoming).await.and_then(unframe);
+    let message = frame.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))?;
     let deadline = state.deadline(began, asked);
     let call = Call { state, message, arrived: Instant::now(), deadline, ticket };
     match head.uri.path() {

@@ -122,7 +122,7 @@ struct Watched {
     spoke: AtomicBool,
 }
 
-/// Ends when a client has not taken its answers, or has not said a word, for a whole `patience`.
+/// Ends when a client has not taken its answers, or has not said a word, for one `patience` at least and two at most.
 async fn stalled(watched: &Watched, patience: Duration) {
     let mut before = None;
     loop {

@@ -12,6 +12,7 @@ use super::body::{self, Answer};
 use super::state::State;
 use super::tfs;
 use crate::error::{Code, Error, Reason, Result};
+use crate::telemetry::Api;
 
 /// Answers one request of an HTTP client.
 pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Answer> {
@@ -43,7 +44,8 @@ async fn dispatch(state: Arc<State>, request: Request<Incoming>) -> Result<Respo
     }
     let mut ticket = state.admit();
     let deadline = state.deadline(Instant::now(), None);
-    let bytes = body::read(&state, &mut ticket, request.into_body()).await?;
+    let bytes = body::read(&state, &mut ticket, request.into_body()).await;
+    let bytes = bytes.inspect_err(|error| state.telemetry.refused(Api::TfsRest, error.code, error.reason.label()))?;
     tfs::rest::predict(&state, &route, bytes, deadline).await.map(json)
 }
 
