@@ -32,6 +32,8 @@ LATENCIES = ("mean", "p50", "p90", "p95", "p99", "max")
 @click.option("--check", is_flag=True, help="Stop after the table instead of staying up.")
 def main(grpc_port: int, http_port: int, duration: int, cache: Path, *, check: bool) -> None:
     """Serve two models, classify real files, run a short load test and print what was measured."""
+    # A shell that starts jobs in the background has them ignore Ctrl-C; this one promises to end by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGHUP, leave)
     console = Console()
