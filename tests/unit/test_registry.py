@@ -7,7 +7,7 @@ from poise.config import ModelConfig
 from poise.registry.policy import State, resource_preserving
 from poise.registry.registry import Registry
 from poise.registry.source import Listing, Tree
-from poise.registry.versions import HISTORY
+from poise.registry.versions import COMPARE_EVERY_S, HISTORY
 
 SIGNATURES = '[{"name": "serving_default"}]'
 START, LOADING, AVAILABLE, UNLOADING, END = State
@@ -323,7 +323,8 @@ class TestWhatIsRemembered:
     def test_files_that_change_under_a_version_are_reported_once(self, caplog):
         stage = Stage(1).look().ready(1)
         stage.source.sizes[1] = 5
-        stage.look().look()
+        for _ in range(int(3 * COMPARE_EVERY_S)):
+            stage.look()
         assert caplog.text.count("its files have changed") == 1
         assert stage.states() == {1: AVAILABLE}
 

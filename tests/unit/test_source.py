@@ -5,10 +5,12 @@ from poise.registry.source import (
     SETTLE_S,
     Sight,
     Source,
+    Stamp,
     Tree,
     choose_versions,
     holds_model,
     is_complete,
+    is_unchanged,
     list_versions,
     parse_version,
     read_tree,
@@ -182,3 +184,20 @@ class TestSource:
         base.mkdir()
         assert source.look().versions == {}
         assert source.tree(1) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "wall_now", "expected"),
+    [
+        pytest.param(Stamp(1, 90 * 10**9), Stamp(1, 90 * 10**9), 101.0, True, id="quiet before it was listed"),
+        pytest.param(None, Stamp(1, 90 * 10**9), 101.0, False, id="never listed"),
+        pytest.param(Stamp(1, 90 * 10**9), Stamp(1, 101 * 10**9), 101.0, False, id="an entry came or went"),
+        pytest.param(Stamp(1, 90 * 10**9), Stamp(2, 90 * 10**9), 101.0, False, id="another directory took its place"),
+        pytest.param(Stamp(1, 99 * 10**9), Stamp(1, 99 * 10**9), 101.0, False, id="changed just before it was listed"),
+        pytest.param(Stamp(1, 90 * 10**9), Stamp(1, 90 * 10**9), 111.0, False, id="listed too long ago"),
+        pytest.param(Stamp(1, 90 * 10**9), Stamp(1, 90 * 10**9), 99.0, False, id="the clock went back"),
+        pytest.param(None, None, 101.0, False, id="no directory"),
+    ],
+)
+def test_a_quiet_directory_is_not_listed_again(before, now, wall_now, expected):
+    assert is_unchanged(before, now, listed_at=100.0, wall_now=wall_now) is expected

@@ -20,8 +20,8 @@ use crate::batching::gather::ALIGNMENT;
 use crate::error::Code;
 use crate::tensor::DType;
 
-/// How often a worker shows that it is alive.
-const BEAT: Duration = Duration::from_secs(1);
+/// How often a worker shows that it is alive: thrice before its silence is taken for its end.
+const BEAT: Duration = Duration::from_secs(3);
 /// How long a process whose server is gone may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -184,7 +184,7 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// Shows once a second that the process runs; ends with the channel.
+/// Shows now and then that the process runs; ends with the channel.
 fn beat(socket: &OwnedFd, exit_with_server: bool) {
     let interval = rustix::event::Timespec { tv_sec: BEAT.as_secs() as i64, tv_nsec: 0 };
     loop {

@@ -25,7 +25,7 @@ use crate::error::{Code, Error, Reason};
 use crate::events::{Event, Events};
 use crate::telemetry::Telemetry;
 
-/// A worker beats once a second; after this long without a sign it is given up.
+/// A worker beats every three seconds; after this long without a sign it is given up.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a worker that was told to close may take to do so.
 const CLOSING: Duration = Duration::from_secs(10);

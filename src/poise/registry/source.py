@@ -7,6 +7,7 @@ on network file systems, where models often live.
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ MAX_ENTRIES = 10_000
 SETTLE_S = 1.0
 #: A tree whose newest change is this old is complete at first sight. Generous, because clocks of file servers differ.
 LONG_QUIET_S = 60.0
+#: A directory changed less than this before it was listed may have changed again without a trace.
+GRAIN_S = 2.0
+#: A directory that shows no change is listed again after this long all the same.
+LISTING_SERVES_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,34 @@ def _raise(error: OSError) -> None:
     raise error
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What changes when an entry of a directory comes, goes or is renamed."""
+
+    inode: int
+    changed_ns: int
+
+
+def is_unchanged(before: Stamp | None, now: Stamp | None, listed_at: float, wall_now: float) -> bool:
+    """Whether a directory need not be listed again, at `wall_now`, after it was at `listed_at`.
+
+    A change within the clock's grain of the listing leaves no trace, so the directory must have been quiet for a
+    while by then; and links may come to life without one, so a listing serves for a bounded time only.
+    """
+    if before is None or before != now:
+        return False
+    return listed_at - before.changed_ns / 1e9 >= GRAIN_S and 0 <= wall_now - listed_at < LISTING_SERVES_S
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """None for what is no directory or cannot be read."""
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return Stamp(info.st_ino, info.st_mtime_ns) if stat.S_ISDIR(info.st_mode) else None
+
+
 class Source:
     """What is under one model's path, and how long its files have been quiet."""
 
@@ -175,11 +208,19 @@ class Source:
         self._wall_clock = wall_clock
         self._sights: dict[int, Sight] = {}
         self._listing = Listing({})
+        self._stamp: Stamp | None = None
+        self._listed_at = 0.0
 
     def look(self) -> Listing:
         """List the versions that exist now; when nothing can be said, what was known stays."""
+        stamp, wall_now = read_stamp(split_location(self._location)[0]), self._wall_clock()
+        if is_unchanged(self._stamp, stamp, self._listed_at, wall_now):
+            return self._listing
+        self._stamp, self._listed_at = stamp, wall_now
         listing = list_versions(self._location, self._holds_model)
-        if not listing.problem:
+        if listing.problem:
+            self._stamp = None
+        else:
             self._listing = listing
             self._sights = {number: sight for number, sight in self._sights.items() if number in listing.versions}
         return listing

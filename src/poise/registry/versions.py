@@ -18,6 +18,8 @@ HISTORY = 10
 RETRIES = Backoff(first_s=1.0, most_s=60.0)
 #: A directory that is looked at once is looked at until it holds still.
 SETTLING_POLL_S = 1.0
+COMPARE_EVERY_S = 10.0
+"""How often the files of versions that serve are compared with what was loaded."""
 INCOMPLETE = "its files are still changing: it is taken up when they hold still"
 CHANGED = "its files have changed since it was loaded; what was loaded goes on. Give new files a new version number"
 
@@ -85,6 +87,7 @@ class Model:
         self._listing = Listing({})
         self._aspired = Aspired(frozenset())
         self._next_look: float | None = 0.0
+        self._next_compare = 0.0
         self._noted: tuple[str, ...] = ()
 
     @property
@@ -172,7 +175,10 @@ class Model:
             del self.versions[number]
 
     def _compare(self, now: float) -> None:
-        """Report once files that were replaced under a version that serves."""
+        """Report once files that were replaced under a version that serves. Reading trees costs: not at every look."""
+        if now < self._next_compare:
+            return
+        self._next_compare = now + COMPARE_EVERY_S
         for version in self.versions.values():
             if version.state is not State.AVAILABLE or version.changed or version.number not in self._listing.versions:
                 continue
