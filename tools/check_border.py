@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("python",),
     ("server", "loadgen"),  # loadgen is the client: it speaks the wires of the frontends
     ("frontends", "gateway", "workers"),
-    ("routes",),
+    ("routes", "calls"),
     ("batching",),
     ("telemetry", "events"),
     ("tensor", "model", "error", "config", "clock", "proto"),

@@ -27,6 +27,8 @@ pub struct ServerSettings {
     pub default_timeout_s: f64,
     /// Answer tensors as raw `tensor_content` instead of typed fields.
     pub tensor_content: bool,
+    /// Whether clients may change what is served.
+    pub admin: bool,
     /// Whether histograms and counters are kept.
     pub metrics: bool,
 }

@@ -21,6 +21,8 @@ pub enum Event {
     WorkerClosed(u64),
     /// A retired version has answered its last request.
     Retired(u64),
+    /// A call about the server itself that waits for a reply: its number, and JSON of what is asked.
+    Call(u64, String),
     /// A line for the log, with a level of Python's `logging`.
     Log(u64, String),
 }

@@ -4,6 +4,7 @@
 //! model, error, config, clock}`. Only `python/` knows that an interpreter exists.
 
 pub mod batching;
+pub mod calls;
 pub mod clock;
 pub mod config;
 pub mod error;

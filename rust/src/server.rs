@@ -16,13 +16,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 
 use crate::batching::version::Version;
+use crate::calls::Calls;
 use crate::clock::SystemClock;
 use crate::config::{BatchSettings, ServerSettings};
+use crate::error::Result;
 use crate::events::{Event, Events};
 use crate::frontends::listener::{self, Protocol};
 use crate::frontends::state::State;
 use crate::model::Signature;
-use crate::routes::Status;
+use crate::routes::{Labels, Status};
 use crate::telemetry::Telemetry;
 use crate::workers::{channel, driver};
 
@@ -54,9 +56,10 @@ impl Server {
             .enable_all()
             .build()?;
         let telemetry = Telemetry::new(settings.metrics);
+        let events: Arc<Events> = Arc::default();
         Ok(Self {
-            state: State::new(settings, telemetry),
-            events: Arc::default(),
+            state: State::new(settings, telemetry, Calls::new(Arc::clone(&events))),
+            events,
             runtime: Mutex::new(Some(runtime)),
             stop: watch::Sender::new(false),
             versions: Mutex::default(),
@@ -177,6 +180,16 @@ impl Server {
     /// What status calls answer.
     pub fn set_status(&self, model: &str, statuses: Vec<Status>) {
         self.state.routes.set_status(model, statuses);
+    }
+
+    /// Replaces the labels of a model's versions.
+    pub fn set_labels(&self, model: &str, labels: Labels) {
+        self.state.routes.set_labels(model, labels);
+    }
+
+    /// Answers a call that came as an event.
+    pub fn reply(&self, call: u64, outcome: Result<String>) {
+        self.state.calls.reply(call, outcome);
     }
 
     /// What readiness answers.

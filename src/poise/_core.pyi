@@ -35,6 +35,7 @@ Event = tuple[str, int, str]
 - `worker_lost`: worker id, what happened to its channel (ended, hung, silent, nonsense)
 - `worker_closed`: worker id, after a retired version was served to its end
 - `retired`: version handle, its queue is empty and its last worker has been told to close
+- `call`: call number, JSON of {"name", "model", "body"}: what a client asks about the server itself; see `reply`
 - `log`: level of the standard `logging` module, message
 """
 
@@ -72,6 +73,15 @@ class Server:
 
         `state` is a number of TensorFlow Serving's ModelVersionStatus.State, `code` a gRPC code number (0 for OK).
         An empty list forgets the model.
+        """
+
+    def set_labels(self, model: str, labels_json: str) -> None:
+        """The labels of a model's versions: {label: version}; they replace those there were."""
+
+    def reply(self, call: int, code: str, text: str) -> None:
+        """Answer a `call`: with "OK" and JSON, or with the name of a gRPC code and a message.
+
+        A call that nobody waits for any more is ignored. Raises ValueError for a name that is no code.
         """
 
     def set_ready(self, ready: bool) -> None:

@@ -58,6 +58,9 @@ class ServerSettings:
     """Time limit of a request whose client names none; 0 for no limit. Lower it to what your clients really wait."""
     tensor_content: bool = False
     """Answer tensors as raw `tensor_content`, not in typed fields: faster, but old clients read typed fields only."""
+    admin: bool = True
+    """Whether clients may load, unload and configure models over gRPC and HTTP, as with TensorFlow Serving. Unset it
+    where clients are not trusted with that."""
     metrics: bool = True
     """Whether requests and batches are counted and timed. Unset it to see what that costs; there is no other reason."""
 

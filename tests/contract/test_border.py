@@ -17,7 +17,7 @@ from poise.config import BatchSettings, ServerSettings
 from poise.errors import CODES
 from poise.types import DTYPES, numpy_dtype
 from support.border import ByHand, answer, by_hand, signature
-from support.clients import Refused
+from support.clients import Refused, call
 
 
 @pytest.fixture
@@ -183,3 +183,31 @@ class TestInterpreter:
             batch = hand.batch()
             assert self.ticks_during(lambda: batch.complete([("y", "float", big.shape, big)])) > 3
             assert asked.exception(10) is not None
+
+
+class TestCalls:
+    """Calls about the server itself, which Python answers."""
+
+    @pytest.mark.parametrize(
+        ("label", "status", "error"),
+        [
+            ("stable", 200, None),
+            ("next", 404, "Servable not found for request: Specific(m, 2)"),
+            ("old", 400, "Unrecognized servable version label: old"),
+        ],
+    )
+    def test_labels_stand_for_versions(self, hand, label, status, error):
+        hand.core.set_labels("m", json.dumps({"stable": 1, "next": 2}))
+        answer = call(hand.http, "GET", f"/v1/models/m/labels/{label}/metadata")
+        assert (answer.status, answer.json.get("error")) == (status, error)
+
+    @pytest.mark.parametrize("labels", ["[]", '{"a": "1"}', '{"a": 99999999999999999999}', "{"])
+    def test_labels_must_name_numbers(self, hand, labels):
+        with pytest.raises(ValueError, match="labels"):
+            hand.core.set_labels("m", labels)
+
+    def test_replies_to_nobody_are_ignored_and_must_have_a_code(self, hand):
+        hand.core.reply(1, "OK", "{}")
+        hand.core.reply(1, "NOT_FOUND", "no")
+        with pytest.raises(ValueError, match="FINE is not the name of a gRPC status code"):
+            hand.core.reply(1, "FINE", "{}")

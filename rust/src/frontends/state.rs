@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::calls::Calls;
 use crate::config::ServerSettings;
 use crate::error::{Code, Error, Reason, Result};
 use crate::routes::Routes;
@@ -16,6 +18,7 @@ pub struct State {
     pub settings: ServerSettings,
     pub routes: Routes,
     pub telemetry: Arc<Telemetry>,
+    pub calls: Calls,
     /// What readiness answers; watched by health streams.
     pub ready: watch::Sender<bool>,
     held_bytes: AtomicUsize,
@@ -24,11 +27,12 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(settings: ServerSettings, telemetry: Arc<Telemetry>) -> Arc<Self> {
+    pub fn new(settings: ServerSettings, telemetry: Arc<Telemetry>, calls: Calls) -> Arc<Self> {
         Arc::new(Self {
             settings,
             routes: Routes::default(),
             telemetry,
+            calls,
             ready: watch::Sender::new(false),
             held_bytes: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
@@ -60,6 +64,15 @@ impl State {
     pub fn deadline(&self, arrived: Instant, asked: Option<Duration>) -> Option<Instant> {
         let default = (self.settings.default_timeout_s > 0.0).then_some(self.settings.default_timeout_s);
         asked.or(default.map(Duration::from_secs_f64)).and_then(|limit| arrived.checked_add(limit))
+    }
+
+    /// Asks Python about the server itself, if this server lets its clients do so.
+    pub async fn ask(&self, name: &str, model: Option<&str>, body: Value, deadline: Option<Instant>) -> Result<String> {
+        if !self.settings.admin {
+            let message = format!("{name}: this server takes no orders from clients (admin = false)");
+            return Err(Error::new(Code::PermissionDenied, Reason::Unsupported, message));
+        }
+        self.calls.ask(name, model, body, deadline).await
     }
 
     /// Counts a connection for as long as the ticket lives; `None` when there are too many.

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
 use super::errors::{ForkGuard, from_io};
+use crate::error::{Code, Error, Reason};
 use crate::events::Event;
 use crate::model::Signature;
 use crate::server;
@@ -21,6 +22,11 @@ pub struct Server {
 
 fn parse<T: DeserializeOwned>(what: &str, json: &str) -> PyResult<T> {
     serde_json::from_str(json).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
+}
+
+fn code_of(name: &str) -> PyResult<Code> {
+    let unknown = || PyValueError::new_err(format!("{name} is not the name of a gRPC status code"));
+    Code::ALL.into_iter().find(|code| code.name() == name).ok_or_else(unknown)
 }
 
 /// A wait in seconds; what is not a time is no wait at all.
@@ -81,6 +87,22 @@ impl Server {
         Ok(())
     }
 
+    fn set_labels(&self, model: &str, labels_json: &str) -> PyResult<()> {
+        self.guard.check()?;
+        self.inner.set_labels(model, parse("labels", labels_json)?);
+        Ok(())
+    }
+
+    fn reply(&self, call: u64, code: &str, text: String) -> PyResult<()> {
+        self.guard.check()?;
+        let outcome = match code {
+            "OK" => Ok(text),
+            name => Err(Error::new(code_of(name)?, Reason::BadInput, text)),
+        };
+        self.inner.reply(call, outcome);
+        Ok(())
+    }
+
     fn set_ready(&self, ready: bool) -> PyResult<()> {
         self.guard.check()?;
         self.inner.set_ready(ready);
@@ -122,6 +144,7 @@ fn record(event: Event) -> (&'static str, u64, String) {
         Event::WorkerLost(worker, why) => ("worker_lost", worker, why),
         Event::WorkerClosed(worker) => ("worker_closed", worker, String::new()),
         Event::Retired(handle) => ("retired", handle, String::new()),
+        Event::Call(call, asked) => ("call", call, asked),
         Event::Log(level, message) => ("log", level, message),
     }
 }

@@ -82,6 +82,7 @@ fn server() -> Server {
         client_timeout_s: 1.0,
         default_timeout_s: 0.0,
         tensor_content: false,
+        admin: true,
         metrics: true,
     })
     .unwrap()

@@ -48,12 +48,15 @@ fn resolve(state: &State, model: &ModelRef) -> Result<Lease> {
     if !model.present {
         return Err(Error::bad_input("Missing ModelSpec"));
     }
-    let choice = match (model.version, &model.label) {
+    state.routes.resolve(&model.name, &choice(model))
+}
+
+fn choice(model: &ModelRef) -> Choice {
+    match (model.version, &model.label) {
         (Some(version), _) => Choice::Specific(version),
         (None, Some(label)) => Choice::Label(label.clone()),
         (None, None) => Choice::Latest,
-    };
-    state.routes.resolve(&model.name, &choice)
+    }
 }
 
 fn decode<M: Message + Default>(call: &Call) -> Result<M> {
@@ -79,10 +82,7 @@ pub fn status(call: &Call) -> Reply {
     if !model.present {
         return Err(Error::bad_input("Missing ModelSpec"));
     }
-    if let Some(label) = model.label {
-        return Err(Error::bad_input(format!("Unrecognized servable version label: {label}")));
-    }
-    let statuses = call.state.routes.statuses(&model.name, model.version)?;
+    let statuses = call.state.routes.statuses(&model.name, &choice(&model))?;
     let entry = |status: crate::routes::Status| pb::ModelVersionStatus {
         version: status.version,
         state: status.state,

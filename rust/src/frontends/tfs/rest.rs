@@ -142,14 +142,7 @@ pub fn describe(state: &State, route: &Route) -> Result<Vec<u8>> {
 }
 
 fn status(state: &State, route: &Route) -> Result<Value> {
-    let version = match &route.choice {
-        Choice::Latest => None,
-        Choice::Specific(version) => Some(*version),
-        Choice::Label(label) => {
-            return Err(Error::bad_input(format!("Unrecognized servable version label: {label}")));
-        }
-    };
-    let statuses = state.routes.statuses(&route.model, version)?;
+    let statuses = state.routes.statuses(&route.model, &route.choice)?;
     let entry = |status: &crate::routes::Status| {
         json!({
             "version": status.version.to_string(),
