@@ -56,13 +56,17 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     let call = Call { state, message, arrived: Instant::now(), deadline, ticket };
     match head.uri.path() {
         "/tensorflow.serving.PredictionService/Predict" => tfs::grpc::predict(call).await.map(ok),
+        "/tensorflow.serving.PredictionService/Classify" => tfs::grpc::inference::classify(call).await.map(ok),
+        "/tensorflow.serving.PredictionService/Regress" => tfs::grpc::inference::regress(call).await.map(ok),
+        "/tensorflow.serving.PredictionService/MultiInference" => tfs::grpc::inference::multi(call).await.map(ok),
         "/tensorflow.serving.PredictionService/GetModelMetadata" => tfs::grpc::metadata(&call).map(ok),
         "/tensorflow.serving.ModelService/GetModelStatus" => tfs::grpc::status(&call).map(ok),
         "/grpc.health.v1.Health/Check" => health::check(&call).map(ok),
         "/grpc.health.v1.Health/Watch" => health::watch(&call).map(stream),
         path => {
             let message = format!(
-                "no method {path} here; this server answers the PredictionService of TensorFlow Serving (Predict, GetModelMetadata), ModelService/GetModelStatus and grpc.health.v1"
+                "no method {path} here; this server answers TensorFlow Serving's PredictionService and ModelService, and \
+                 grpc.health.v1"
             );
             Err(Error::new(Code::Unimplemented, Reason::Unsupported, message))
         }

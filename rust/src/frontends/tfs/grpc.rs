@@ -1,5 +1,7 @@
 //! TensorFlow Serving's gRPC services.
 
+pub mod inference;
+
 use std::collections::BTreeMap;
 
 use prost::Message;
@@ -110,10 +112,14 @@ pub fn metadata(call: &Call) -> Reply {
         type_url: "type.googleapis.com/tensorflow.serving.SignatureDefMap".into(),
         value: map.encode_to_vec().into(),
     };
-    let version = pb::model_spec::VersionChoice::Version(Int64Value { value: lease.version().number });
-    let spec = pb::ModelSpec { name: model.name, version_choice: Some(version), ..Default::default() };
     let metadata = BTreeMap::from([("signature_def".into(), any)]);
-    Ok(frame(&pb::GetModelMetadataResponse { model_spec: Some(spec), metadata }))
+    Ok(frame(&pb::GetModelMetadataResponse { model_spec: Some(effective(&model.name, &lease, "")), metadata }))
+}
+
+/// The ModelSpec of an answer: what has answered.
+fn effective(name: &str, lease: &Lease, signature: &str) -> pb::ModelSpec {
+    let version = pb::model_spec::VersionChoice::Version(Int64Value { value: lease.version().number });
+    pb::ModelSpec { name: name.into(), version_choice: Some(version), signature_name: signature.into() }
 }
 
 fn signature_def(signature: &Signature) -> tf::SignatureDef {

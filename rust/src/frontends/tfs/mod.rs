@@ -1,6 +1,8 @@
 //! TensorFlow Serving's APIs.
 
+pub mod examples;
 pub mod grpc;
+pub mod inference;
 pub mod json;
 pub mod predict;
 pub mod rest;
