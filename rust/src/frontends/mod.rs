@@ -1,6 +1,7 @@
 //! Wire protocols: wire ↔ tensors, and nothing else.
 
 pub mod body;
+pub mod compression;
 pub mod grpc;
 pub mod health;
 pub mod http2;
