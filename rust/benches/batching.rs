@@ -58,6 +58,7 @@ fn version() -> Arc<Version> {
         inputs: vec![spec("x", WIDTH)],
         outputs: vec![spec("y", 1)],
         batched: true,
+        check_shapes: true,
     };
     let version = Version::new("ranker", 1, settings(), Telemetry::new(true), Arc::new(SystemClock));
     version.describe(vec![signature]);

@@ -32,6 +32,7 @@ fn signature(dtype: DType) -> Signature {
         inputs: vec![TensorSpec { name: "x".into(), dtype, shape: None }],
         outputs: vec![],
         batched: true,
+        check_shapes: true,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Signature {
     pub outputs: Vec<TensorSpec>,
     /// Whether dim 0 of every input and output counts rows, so that requests may share a batch.
     pub batched: bool,
+    /// Whether inputs of other shapes than declared are refused before they queue; else the model judges them.
+    pub check_shapes: bool,
 }
 
 /// The signature that answers when a request names none.
@@ -61,8 +63,14 @@ struct SignatureRecord {
     name: String,
     method_name: String,
     batched: bool,
+    #[serde(default = "yes")]
+    check_shapes: bool,
     inputs: Vec<SpecRecord>,
     outputs: Vec<SpecRecord>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Most inputs or outputs of a signature: their positions travel as small numbers.
@@ -73,9 +81,6 @@ impl Signature {
     /// positions. Errors say what is wrong with it.
     pub fn list_from_json(text: &str) -> Result<Vec<Signature>, String> {
         let records: Vec<SignatureRecord> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if records.is_empty() {
-            return Err("a model needs one signature at least".into());
-        }
         let signatures = records.into_iter().map(Signature::try_from).collect::<Result<Vec<_>, _>>()?;
         match repeated(signatures.iter().map(|signature| &signature.name)) {
             Some(name) => Err(format!("signature {name} is there twice")),
@@ -92,7 +97,7 @@ impl TryFrom<SignatureRecord> for Signature {
         let inputs = specs(record.inputs).map_err(within)?;
         let outputs = specs(record.outputs).map_err(within)?;
         let (name, method_name) = (record.name, record.method_name);
-        Ok(Self { name, method_name, inputs, outputs, batched: record.batched })
+        Ok(Self { name, method_name, inputs, outputs, batched: record.batched, check_shapes: record.check_shapes })
     }
 }
 
@@ -135,12 +140,19 @@ mod tests {
         assert!(!signatures[0].inputs[1].accepts(&[7, 3]));
         assert!(!signatures[0].inputs[1].accepts(&[7]));
         assert!(signatures[0].inputs[0].accepts(&[]));
+        assert!(signatures[0].check_shapes);
+    }
+
+    #[test]
+    fn a_model_may_have_no_signatures_and_may_judge_shapes_itself() {
+        assert_eq!(Signature::list_from_json("[]").unwrap(), []);
+        let text = GOOD.replace(r#""batched": true"#, r#""batched": true, "check_shapes": false"#);
+        assert!(!Signature::list_from_json(&text).unwrap()[0].check_shapes);
     }
 
     #[test]
     fn mistakes_are_named() {
         let table = [
-            ("[]".to_owned(), "one signature at least"),
             (GOOD.replace("float", "flout"), "unknown dtype flout"),
             (GOOD.replace(r#""y""#, r#""x""#), "tensor x is there twice"),
             (GOOD.replace("batched", "batchd"), "unknown field"),

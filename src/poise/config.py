@@ -162,7 +162,8 @@ class ModelConfig:
     """A directory of versions (`<path>/<number>/...`), a model file, or `file.py:Class`. In a configuration file a
     relative path starts at the file's own directory."""
     backend: str = "auto"
-    """What runs it: `onnxruntime`, `python`, or `auto` to look at the files."""
+    """What runs it: `tensorflow`, `openvino`, `onnxruntime`, `python`, or `auto`: by the files that there are, and the
+    next that fits when one is not installed or does not load the model. Name one to have no other."""
     isolation: Literal["process", "thread"] = "process"
     """A process of its own, or a thread of the server for the smallest footprint. A thread shares the server's
     interpreter: a model that crashes takes the server with it, and one that hangs cannot be ended."""

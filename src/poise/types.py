@@ -142,7 +142,8 @@ class Signature:
     """One callable of a version.
 
     `batched` says that dim 0 of every input and output counts rows, so that requests may share a batch; a dimension 0
-    that is fixed somewhere contradicts it. Raises ValueError for that, for a name used twice, and for no outputs.
+    that is fixed somewhere contradicts it. Without `check_shapes` inputs of other shapes than declared reach the model,
+    which judges them itself. Raises ValueError for the contradiction, for a name used twice, and for no outputs.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -150,6 +151,7 @@ class Signature:
     name: str = DEFAULT_SIGNATURE
     method_name: str = PREDICT
     batched: bool = True
+    check_shapes: bool = True
 
     def __post_init__(self) -> None:
         for kind, specs in (("input", self.inputs), ("output", self.outputs)):
@@ -174,6 +176,7 @@ class Signature:
             "name": self.name,
             "method_name": self.method_name,
             "batched": self.batched,
+            "check_shapes": self.check_shapes,
             "inputs": [spec.to_dict() for spec in _sorted(self.inputs)],
             "outputs": [spec.to_dict() for spec in _sorted(self.outputs)],
         }
@@ -186,6 +189,7 @@ class Signature:
             name=raw["name"],
             method_name=raw["method_name"],
             batched=raw["batched"],
+            check_shapes=raw.get("check_shapes", True),
         )
 
 

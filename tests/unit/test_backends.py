@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -15,26 +16,109 @@ from poise.types import Signature, TensorSpec
 
 
 @pytest.mark.parametrize(
-    ("path", "files", "backend"),
+    ("path", "files", "backends"),
     [
-        ("m/1", ["model.onnx", "model.onnx.data"], "onnxruntime"),
-        ("m/1", ["net.onnx", "model.py"], "onnxruntime"),
+        ("m/1", ["model.onnx", "model.onnx.data"], "onnxruntime openvino"),
+        ("m/1", ["net.onnx", "model.py"], "onnxruntime openvino"),
         ("m/1", ["model.py", "weights.npy"], "python"),
-        ("net.onnx", None, "onnxruntime"),
+        ("m/1", ["saved_model.pb", "fingerprint.pb"], "tensorflow openvino"),
+        ("m/1", ["saved_model.pbtxt"], "tensorflow openvino"),
+        ("m/1", ["model.tflite", "saved_model.pb"], "tensorflow openvino"),
+        ("m/1", ["model.tflite"], "openvino"),
+        ("m/1", ["net.bin", "net.xml"], "openvino"),
+        ("net.onnx", None, "onnxruntime openvino"),
+        ("net.tflite", None, "openvino"),
         ("file.py", None, "python"),
         ("file.py:Ranker", None, "python"),
     ],
 )
-def test_the_backend_is_chosen_by_the_files(path, files, backend):
-    assert select.choose(path, files) == backend
+def test_the_backend_is_chosen_by_the_files(path, files, backends):
+    assert select.choose(path, files, lambda _: True) == tuple(backends.split())
+
+
+@pytest.mark.parametrize(
+    ("there", "backends"),
+    [("tensorflow openvino", "tensorflow openvino"), ("openvino", "openvino"), ("tensorflow", "tensorflow")],
+)
+def test_backends_that_are_not_installed_are_passed_over(there, backends):
+    chosen = select.choose("m/1", ["saved_model.pb"], there.split().__contains__)
+    assert chosen == tuple(backends.split())
+
+
+def test_a_model_for_which_nothing_is_installed_says_what_to_install():
+    with pytest.raises(BackendUnavailable) as caught:
+        select.choose("m/1", ["saved_model.pb"], lambda _: False)
+    assert str(caught.value) == (
+        "m/1 needs tensorflow or openvino, which is not installed;"
+        " install it with: pip install 'poise-serving[tensorflow]'"
+    )
+
+
+def test_no_package_is_imported_to_find_out_whether_it_is_there():
+    code = "import sys; from poise.backends import select; print(select.is_installed('tensorflow'), *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"tensorflow", "openvino", "onnxruntime"} & set(done.stdout.split())
+
+
+class Refusing:
+    def __init__(self, error):
+        self.error = error
+
+    def load(self, _source):
+        raise self.error
+
+
+class Running:
+    def load(self, source):
+        return source
+
+
+@pytest.fixture
+def load_with(monkeypatch, tmp_path):
+    """Load a SavedModel with these for backends."""
+
+    def load_with(**backends):
+        (tmp_path / "saved_model.pb").touch()
+        monkeypatch.setattr(select, "_backend", backends.__getitem__)
+        monkeypatch.setattr(select, "is_installed", lambda _: True)
+        return select.load(ModelSource("m", 1, str(tmp_path), backends.pop("options", {})))
+
+    return load_with
+
+
+@pytest.mark.parametrize(
+    ("first", "log"),
+    [
+        (Running(), "model m: tensorflow runs it, first of tensorflow, openvino; the setting backend overrules that"),
+        (Refusing(InvalidModel("too new")), "model m: openvino runs it, as tensorflow did not load it"),
+        (Refusing(BackendUnavailable("broken")), "model m: tensorflow does not load it: broken"),
+    ],
+    ids=["loads", "refuses", "is broken"],
+)
+def test_the_next_backend_is_tried_when_one_does_not_load_it(load_with, caplog, first, log):
+    caplog.set_level("INFO")
+    assert load_with(tensorflow=first, openvino=Running()).name == "m"
+    assert log in caplog.text
+
+
+def test_what_each_backend_said_is_told_when_none_loads_it(load_with):
+    with pytest.raises(ModelLoadError) as caught:
+        load_with(tensorflow=Refusing(InvalidModel("too new")), openvino=Refusing(ModelLoadError("no table")))
+    assert str(caught.value) == "tensorflow: too new; openvino: no table"
+
+
+@pytest.mark.parametrize("error", [ConfigError("no such key"), InvalidModel("too new")], ids=["options", "model"])
+def test_options_are_for_the_first_backend_and_no_other(load_with, error):
+    with pytest.raises(type(error)) as caught:
+        load_with(tensorflow=Refusing(error), openvino=Running(), options={"xla": True})
+    assert caught.value is error
 
 
 @pytest.mark.parametrize(
     ("path", "files", "message"),
     [
-        ("m/1", ["saved_model.pb", "variables"], "m/1 is a SavedModel, which no backend of this version of Poise runs"),
-        ("saved_model.pb", None, "is a SavedModel"),
-        ("m/1", [], "m/1: no backend fits (it is empty); expected *.onnx, model.py, or file.py:Class"),
+        ("m/1", [], "m/1: no backend fits (it is empty); expected *.onnx, saved_model.pb, *.tflite, *.xml, model.py, "),
+        ("m/1", [], ", or file.py:Class"),
         ("m/1", ["b.txt", "a.txt"], "m/1: no backend fits (it holds a.txt, b.txt); expected"),
         ("m/1", ["other.py"], "(it holds other.py)"),
         ("weights.bin", None, "weights.bin: no backend fits; expected"),

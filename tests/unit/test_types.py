@@ -96,6 +96,11 @@ def test_signatures_cross_the_border_as_plain_values_sorted_by_name():
     assert '{"name": "a", "dtype": "string", "shape": null}' in text
 
 
+def test_a_signature_whose_model_judges_shapes_itself_stays_so():
+    lax = Signature((TensorSpec("x", "float", (-1, 1)),), (TensorSpec("y", "float", (-1, 1)),), check_shapes=False)
+    assert types.signatures_from_json(types.signatures_to_json([lax])) == (lax,)
+
+
 @pytest.mark.parametrize(
     ("shapes", "counted"),
     [([(-1, 2), (-1,)], True), ([(-1,), (1,)], False), ([(-1,), None], False), ([(-1,), ()], False), ([], False)],

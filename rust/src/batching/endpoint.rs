@@ -133,7 +133,10 @@ impl Endpoint {
     /// Checks dtypes and shapes, and finds out with whom the request may share a batch.
     pub fn check(&self, inputs: Vec<Tensor>) -> Result<Checked> {
         for (index, (spec, tensor)) in self.signature.inputs.iter().zip(&inputs).enumerate() {
-            check_input(index, spec, tensor)?;
+            check_dtype(index, spec, tensor)?;
+            if self.signature.check_shapes && !spec.accepts(tensor.shape()) {
+                return Err(Error::bad_input(spec.shape_mismatch(tensor.shape())));
+            }
         }
         let rows = if self.signature.batched { common_rows(&inputs)? } else { None };
         let key = match rows {
@@ -162,7 +165,7 @@ pub fn may_vary(spec: &TensorSpec, axis: usize) -> bool {
     spec.shape.as_ref().is_none_or(|shape| shape.get(axis).is_none_or(|dim| *dim < 0))
 }
 
-fn check_input(index: usize, spec: &TensorSpec, tensor: &Tensor) -> Result<()> {
+fn check_dtype(index: usize, spec: &TensorSpec, tensor: &Tensor) -> Result<()> {
     if tensor.dtype() != spec.dtype {
         return Err(Error::bad_input(format!(
             "Expects arg[{index}] to be {} but {} is provided (input {})",
@@ -170,9 +173,6 @@ fn check_input(index: usize, spec: &TensorSpec, tensor: &Tensor) -> Result<()> {
             tensor.dtype(),
             spec.name
         )));
-    }
-    if !spec.accepts(tensor.shape()) {
-        return Err(Error::bad_input(spec.shape_mismatch(tensor.shape())));
     }
     Ok(())
 }

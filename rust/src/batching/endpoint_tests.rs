@@ -56,6 +56,20 @@ fn inputs_that_do_not_fit_are_refused_with_what_was_expected() {
 }
 
 #[test]
+fn a_model_that_judges_shapes_itself_gets_them_and_rows_of_one_shape_still_meet() {
+    let signature = Signature {
+        inputs: vec![spec("x", DType::Float, Some(&[-1, 1]))],
+        check_shapes: false,
+        ..half_plus_two("lax", true)
+    };
+    let endpoint = endpoint_of(signature, false);
+    for (shape, rows) in [(&[3, 1][..], Some(3)), (&[3], Some(3)), (&[2, 2], Some(2)), (&[], None)] {
+        assert_eq!(endpoint.check(vec![zeros(shape)]).unwrap().rows, rows, "{shape:?}");
+    }
+    assert!(endpoint.check(vec![strings(&[1, 1], &[""])]).is_err());
+}
+
+#[test]
 fn requests_that_cannot_share_a_batch_run_whole() {
     let table = [
         ("rows", any_shape(false), zeros(&[3, 2]), Some(3)),

@@ -51,6 +51,7 @@ pub fn half_plus_two(name: &str, batched: bool) -> Signature {
         inputs: vec![spec("x", DType::Float, None)],
         outputs: vec![spec("copy", DType::Float, None), spec("half", DType::Float, None)],
         batched,
+        check_shapes: true,
     }
 }
 

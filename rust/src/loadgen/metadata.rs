@@ -55,7 +55,7 @@ fn signature(name: String, def: tf::SignatureDef) -> Result<Signature, String> {
     let (inputs, outputs) = (specs(def.inputs)?, specs(def.outputs)?);
     let varies = |spec: &TensorSpec| spec.shape.as_ref().is_some_and(|shape| shape.first() == Some(&-1));
     let batched = !inputs.is_empty() && inputs.iter().chain(&outputs).all(varies);
-    Ok(Signature { name, method_name: def.method_name, inputs, outputs, batched })
+    Ok(Signature { name, method_name: def.method_name, inputs, outputs, batched, check_shapes: true })
 }
 
 fn spec(name: String, info: &tf::TensorInfo) -> Result<TensorSpec, String> {

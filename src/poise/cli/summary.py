@@ -6,7 +6,7 @@ from pathlib import Path
 
 from poise.backends import select
 from poise.config import BatchSettings, ModelConfig
-from poise.errors import InvalidModel
+from poise.errors import ModelLoadError
 from poise.registry.policy import aspired_versions
 from poise.registry.source import Listing, holds_model, list_versions
 from poise.workers.restart import threads_per_worker
@@ -40,8 +40,8 @@ def _backend(model: ModelConfig, listing: Listing) -> str:
     location = listing.versions[max(listing.versions)]
     there = Path(location)
     try:
-        return select.choose(location, sorted(entry.name for entry in there.iterdir()) if there.is_dir() else None)
-    except InvalidModel:
+        return select.choose(location, sorted(entry.name for entry in there.iterdir()) if there.is_dir() else None)[0]
+    except ModelLoadError:
         return "unknown"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from poise.backends.select import AUTO, choose
-from poise.errors import InvalidModel
+from poise.errors import BackendUnavailable, InvalidModel
 
 MAX_VERSION = 2**63 - 1
 #: Files of one version that are compared between looks; a version that has more is judged by the first so many.
@@ -109,7 +109,9 @@ def holds_model(backend: str) -> Callable[[Path], bool]:
         try:
             choose(str(directory), files)
         except InvalidModel:
-            return any(name.startswith("saved_model.pb") for name in files)  # loading it tells what is missing here
+            return False
+        except BackendUnavailable:  # loading it tells what is missing here
+            return True
         return bool(files)
 
     return judge

@@ -25,6 +25,7 @@ fn signature(inputs: &[(&str, DType)]) -> Signature {
         inputs,
         outputs: vec![],
         batched: true,
+        check_shapes: true,
     }
 }
 

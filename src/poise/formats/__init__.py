@@ -1,0 +1,1 @@
+"""Readers of files that others define, without the libraries that wrote them."""
