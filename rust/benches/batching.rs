@@ -47,11 +47,7 @@ fn settings() -> BatchSettings {
 }
 
 fn version() -> Arc<Version> {
-    let spec = |name: &str, width: usize| TensorSpec {
-        name: name.into(),
-        dtype: DType::Float,
-        shape: Some(vec![-1, width as i64]),
-    };
+    let spec = |name: &str, width: usize| TensorSpec::new(name, DType::Float, Some(vec![-1, width as i64]));
     let signature = Signature {
         name: "serving_default".into(),
         method_name: "tensorflow/serving/predict".into(),

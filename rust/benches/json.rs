@@ -29,7 +29,7 @@ fn signature(dtype: DType) -> Signature {
     Signature {
         name: "serving_default".into(),
         method_name: "tensorflow/serving/predict".into(),
-        inputs: vec![TensorSpec { name: "x".into(), dtype, shape: None }],
+        inputs: vec![TensorSpec::new("x", dtype, None)],
         outputs: vec![],
         batched: true,
         check_shapes: true,

@@ -190,6 +190,20 @@ impl Tensor {
         }
     }
 
+    /// A tensor of one row with that row repeated. One of another number of rows stays as it is.
+    pub fn repeat_row(&self, rows: usize) -> Tensor {
+        if self.rows() != Some(1) || rows == 1 {
+            return self.clone();
+        }
+        let mut shape = self.shape.clone();
+        shape[0] = rows;
+        let data = match &self.data {
+            Data::Fixed(bytes) => Data::Fixed(bytes.repeat(rows).into()),
+            Data::Strings(items) => Data::Strings(std::iter::repeat_n(items, rows).flatten().cloned().collect()),
+        };
+        Tensor { dtype: self.dtype, shape, data }
+    }
+
     /// Rows `start..end` of dim 0, sharing the elements.
     ///
     /// # Panics
@@ -244,6 +258,16 @@ mod tests {
         let Data::Fixed(bytes) = middle.data() else { panic!("fixed") };
         assert_eq!(bytes.as_ptr(), body[3..].as_ptr());
         assert_eq!(&bytes[..], &[3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_row_is_repeated() {
+        let tensor = Tensor::fixed(DType::UInt8, smallvec![1, 2], Bytes::from_static(&[1, 2])).unwrap();
+        let again = Tensor::fixed(DType::UInt8, smallvec![3, 2], Bytes::from_static(&[1, 2, 1, 2, 1, 2])).unwrap();
+        assert_eq!(tensor.repeat_row(3), again);
+        assert_eq!(again.repeat_row(2), again);
+        let text = Tensor::strings(smallvec![1], vec!["a".into()]).unwrap();
+        assert_eq!(text.repeat_row(2), Tensor::strings(smallvec![2], vec!["a".into(); 2]).unwrap());
     }
 
     #[test]

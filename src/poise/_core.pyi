@@ -3,7 +3,8 @@
 Records cross as JSON of plain values: settings and batching of `poise.config`, signatures as a list of
 `{"name", "method_name", "batched", "inputs": [{"name", "dtype", "shape"}], "outputs": [...]}` where `dtype` is
 TensorFlow's lower-case name (`float`, `int32`, `string`, ...) and `shape` a list with -1 for a dimension that
-may vary, or null when even the rank may.
+may vary, or null when even the rank may. A tensor may also have "tensor", its name in the graph if not NAME:0, and an
+input "default", base64 of the TensorProto that it is when a request leaves it out.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -100,12 +101,16 @@ class TensorSpec:
     """One named input or output.
 
     `dtype` is TensorFlow's lower-case name (NumPy's is accepted and turned into it). `shape` has -1 (None is
-    accepted) for a dimension that may vary, and is None when even the rank may. Raises ValueError on anything else.
+    accepted) for a dimension that may vary, and is None when even the rank may. `tensor` names the tensor of a graph
+    behind it, if that is not `name:0`. `default` is what an input is that a request leaves out, as a serialized
+    TensorProto. Raises ValueError on anything else.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...] | None
+    tensor: str | None = None
+    default: bytes | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -120,11 +125,19 @@ class TensorSpec:
         return self.shape is not None and self.shape[:1] == (-1,)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "dtype": self.dtype, "shape": None if self.shape is None else list(self.shape)}
+        shape = None if self.shape is None else list(self.shape)
+        record: dict[str, Any] = {"name": self.name, "dtype": self.dtype, "shape": shape}
+        if self.tensor is not None:
+            record["tensor"] = self.tensor
+        if self.default is not None:
+            record["default"] = base64.b64encode(self.default).decode()
+        return record
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> TensorSpec:
-        return cls(raw["name"], raw["dtype"], None if raw["shape"] is None else tuple(raw["shape"]))
+        shape = None if raw["shape"] is None else tuple(raw["shape"])
+        default = base64.b64decode(raw["default"]) if raw.get("default") is not None else None
+        return cls(raw["name"], raw["dtype"], shape, raw.get("tensor"), default)
 
 
 def _dims(name: str, shape: Iterable[object]) -> tuple[int, ...]:

@@ -15,9 +15,12 @@ import pytest
 from poise import _core, errors
 from poise.config import BatchSettings, ServerSettings
 from poise.errors import CODES
-from poise.types import DTYPES, numpy_dtype
+from poise.types import DTYPES, Signature, TensorSpec, numpy_dtype, signatures_to_json
 from support.border import ByHand, answer, by_hand, signature
 from support.clients import Refused, call
+
+SEVEN = bytes.fromhex("08 03 12 04 12 02 08 01 3a 01 07")
+"""A TensorProto: int32, one row, 7."""
 
 
 @pytest.fixture
@@ -73,6 +76,24 @@ class TestSignatures:
             assert (name, found, shape) == ("x", dtype, (1,))
             batch.complete([answer(batch)])
             assert asked.result(10)["y"] == array
+
+    def test_an_input_that_is_left_out_takes_its_default(self):
+        specs = TensorSpec("k", "int32", (-1,), default=SEVEN), TensorSpec("x", "float", (-1,))
+        text = signatures_to_json([Signature(specs, (TensorSpec("y", "float", (-1,)),))])
+        with by_hand(text) as hand:
+            asked = hand.ask(1, 2)
+            batch = hand.batch()
+            inputs = {name: np.frombuffer(data, numpy_dtype(dtype)).tolist() for (name, dtype, _, data) in batch.inputs}
+            assert inputs == {"k": [7, 7], "x": [1, 2]}
+            batch.complete([("y", "float", (2,), np.ones(2, np.float32))])
+            assert asked.result(10)["y"].tolist() == [1, 1]
+
+    @pytest.mark.parametrize("default", [SEVEN, b"\xff", b"\x08\x01"], ids=["dtype", "no protobuf", "shape"])
+    def test_a_default_that_does_not_fit_is_refused(self, hand, default):
+        spec = TensorSpec("x", "float", (-1, 2), default=default)
+        text = signatures_to_json([Signature((spec,), (TensorSpec("y", "float", (-1,)),))])
+        with pytest.raises(ValueError, match="the default of tensor x: "):
+            hand.core.describe(hand.handle, text)
 
     def test_an_unknown_dtype_is_refused(self, hand):
         with pytest.raises(ValueError, match="quaternion"):

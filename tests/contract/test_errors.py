@@ -84,7 +84,7 @@ class TestInputs:
         "one too many": ("adds", {"x": X, "z": X}, UNKNOWN_NAMES),
         "one too few": ("pair", {"a": A}, MISSING_NAMES),
         "none": ("adds", {}, "len({}) != len({x}). Sent extra: {}. Missing but required: {x}."),
-        "another name": ("adds", {"z": X}, "Missing but required: {x}."),
+        "another name": ("adds", {"z": X}, "Signature input alias: x(feed name: x:0) not found in request"),
     }
 
     @pytest.mark.parametrize(("model", "inputs", "text"), CASES.values(), ids=CASES)

@@ -108,3 +108,12 @@ def test_a_signature_whose_model_judges_shapes_itself_stays_so():
 )
 def test_rows_can_be_counted_where_dim_0_varies_everywhere(shapes, counted):
     assert types.rows_can_be_counted([TensorSpec("x", "float", shape) for shape in shapes]) is counted
+
+
+def test_a_tensor_keeps_its_name_in_the_graph_and_its_default():
+    x = TensorSpec("x", "float", (-1,), tensor="serving_x:0", default=b"\x08\x01\xff")
+    signature = Signature((x, TensorSpec("k", "float", None)), (TensorSpec("y", "float", (-1,)),))
+    text = types.signatures_to_json([signature])
+    [found] = types.signatures_from_json(text)
+    assert set(found.inputs) == set(signature.inputs)
+    assert text.count('"tensor"') == text.count('"default"') == 1

@@ -1,10 +1,11 @@
 //! One signature of one version: checks requests before they may queue.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::names;
 use super::pending::Wanted;
 use super::queue::QueueKey;
 use crate::config::BatchSettings;
@@ -15,6 +16,8 @@ use crate::tensor::Tensor;
 
 /// Most dimensions of an input that padding evens out, as in TensorFlow Serving.
 const MAX_PADDED_RANK: usize = 6;
+/// Most memory that a default takes when its row is repeated; beyond it the request runs alone.
+const MOST_SPREAD: usize = 16 << 20;
 
 /// The checked side of one (version, signature). Its queues live in the version, which shares workers among them.
 pub struct Endpoint {
@@ -73,37 +76,32 @@ impl Endpoint {
         if key.whole { 1 } else { self.limit }
     }
 
-    /// Brings named inputs into the signature's order, or says which names are wrong.
+    /// Brings named inputs into the signature's order, with defaults for those left out, or says which names are wrong.
     pub fn arrange(&self, mut named: Vec<(String, Tensor)>) -> Result<Vec<Tensor>> {
         let specs = &self.signature.inputs;
-        let mut inputs = Vec::with_capacity(specs.len());
-        if named.len() == specs.len() {
-            for spec in specs {
-                let Some(position) = named.iter().position(|(name, _)| *name == spec.name) else { break };
-                inputs.push(named.swap_remove(position).1);
-            }
-            if inputs.len() == specs.len() {
-                return Ok(inputs);
-            }
+        if named.len() != specs.len() {
+            return self.fill(named);
         }
-        let sent = named.into_iter().map(|(name, _)| name);
-        let matched = specs.iter().take(inputs.len()).map(|spec| spec.name.clone());
-        Err(self.wrong_names(&sent.chain(matched).collect()))
+        let mut inputs = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let Some(position) = named.iter().position(|(name, _)| *name == spec.name) else {
+                named.extend(specs.iter().zip(inputs).map(|(spec, tensor)| (spec.name.clone(), tensor)));
+                return self.fill(named);
+            };
+            inputs.push(named.swap_remove(position).1);
+        }
+        Ok(inputs)
     }
 
-    fn wrong_names(&self, sent: &BTreeSet<String>) -> Error {
-        let wanted: BTreeSet<String> = self.signature.inputs.iter().map(|spec| spec.name.clone()).collect();
-        let list = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>().join(",");
-        Error::bad_input(format!(
-            "input size does not match signature: {}!={} len({{{}}}) != len({{{}}}). Sent extra: {{{}}}. \
-             Missing but required: {{{}}}.",
-            sent.len(),
-            wanted.len(),
-            list(&mut sent.iter()),
-            list(&mut wanted.iter()),
-            list(&mut sent.difference(&wanted)),
-            list(&mut wanted.difference(sent)),
-        ))
+    /// Inputs that are not exactly those of the signature: with the defaults of those left out they may be.
+    fn fill(&self, named: Vec<(String, Tensor)>) -> Result<Vec<Tensor>> {
+        let specs = &self.signature.inputs;
+        names::check(specs, named.iter().map(|(name, _)| name.as_str()).collect())?;
+        let rows = named.iter().find_map(|(_, tensor)| tensor.rows());
+        let mut sent: HashMap<String, Tensor> = named.into_iter().collect();
+        let input = |spec: &TensorSpec| sent.remove(&spec.name).or_else(|| Some(spread(spec.default.as_ref()?, rows)));
+        // The check of names has seen to it that there is one or the other.
+        Ok(specs.iter().filter_map(input).collect())
     }
 
     /// Which outputs a client wants; all of them when its filter is empty.
@@ -138,7 +136,7 @@ impl Endpoint {
                 return Err(Error::bad_input(spec.shape_mismatch(tensor.shape())));
             }
         }
-        let rows = if self.signature.batched { common_rows(&inputs)? } else { None };
+        let rows = if self.signature.batched { common_rows(&self.signature.inputs, &inputs)? } else { None };
         let key = match rows {
             Some(_) => self.shared_key(&inputs)?,
             None => QueueKey { endpoint: self.index, whole: true, dims: SmallVec::new() },
@@ -177,16 +175,28 @@ fn check_dtype(index: usize, spec: &TensorSpec, tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The dim 0 that all inputs share. `None` for scalars, for no rows and for no inputs: these run alone.
-fn common_rows(inputs: &[Tensor]) -> Result<Option<usize>> {
+/// The dim 0 that all inputs share. `None` for scalars, for no rows and for no inputs, and where an input that has a
+/// default has rows of its own: these run alone.
+fn common_rows(specs: &[TensorSpec], inputs: &[Tensor]) -> Result<Option<usize>> {
     let mut common = None;
     for tensor in inputs {
         let Some(rows) = tensor.rows() else { return Ok(None) };
         if *common.get_or_insert(rows) != rows {
-            return Err(Error::bad_input("Batching Run() input tensors must have equal 0th-dimension size"));
+            return match specs.iter().any(|spec| spec.default.is_some()) {
+                true => Ok(None),
+                false => Err(Error::bad_input("Batching Run() input tensors must have equal 0th-dimension size")),
+            };
         }
     }
     Ok(common.filter(|rows| *rows > 0))
+}
+
+/// A default for a request of so many rows: one row is repeated, so that the request can share a batch.
+fn spread(default: &Tensor, rows: Option<usize>) -> Tensor {
+    match rows {
+        Some(rows) if default.byte_len().saturating_mul(rows) <= MOST_SPREAD => default.repeat_row(rows),
+        _ => default.clone(),
+    }
 }
 
 #[cfg(test)]

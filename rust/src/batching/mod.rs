@@ -6,6 +6,7 @@ pub mod batch;
 pub mod endpoint;
 pub mod gather;
 mod lease;
+mod names;
 mod padding;
 mod pending;
 pub mod policy;

@@ -40,7 +40,7 @@ pub fn settings() -> BatchSettings {
 }
 
 pub fn spec(name: &str, dtype: DType, shape: Option<&[i64]>) -> TensorSpec {
-    TensorSpec { name: name.into(), dtype, shape: shape.map(<[i64]>::to_vec) }
+    TensorSpec::new(name, dtype, shape.map(<[i64]>::to_vec))
 }
 
 /// `x` in; `copy` (x itself) and `half` (x / 2 + 2) out; floats of any shape.

@@ -63,7 +63,7 @@ fn spec(name: String, info: &tf::TensorInfo) -> Result<TensorSpec, String> {
         .ok_or_else(|| format!("tensor {name} has dtype {}, which is not supported", info.dtype))?;
     let shape = info.tensor_shape.as_ref().filter(|shape| !shape.unknown_rank);
     let dims = shape.map(|shape| shape.dim.iter().map(|dim| dim.size.max(-1)).collect());
-    Ok(TensorSpec { name, dtype, shape: dims })
+    Ok(TensorSpec { tensor: info.name.clone(), ..TensorSpec::new(name, dtype, dims) })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::errors::{ForkGuard, from_io};
 use crate::error::{Code, Error, Reason};
 use crate::events::Event;
+use crate::frontends::tfs::wire;
 use crate::model::Signature;
 use crate::server;
 
@@ -67,7 +68,8 @@ impl Server {
 
     fn describe(&self, handle: u64, signatures_json: &str) -> PyResult<()> {
         self.guard.check()?;
-        let signatures = Signature::list_from_json(signatures_json).map_err(PyValueError::new_err)?;
+        let signatures =
+            Signature::list_with_defaults(signatures_json, &wire::decode_default).map_err(PyValueError::new_err)?;
         self.inner.describe(handle, signatures).map_err(from_io)
     }
 

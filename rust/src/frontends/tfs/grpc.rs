@@ -128,13 +128,19 @@ fn signature_def(signature: &Signature) -> tf::SignatureDef {
         inputs: map(&signature.inputs),
         outputs: map(&signature.outputs),
         method_name: signature.method_name.clone(),
-        ..Default::default()
+        defaults: signature.inputs.iter().filter_map(default).collect(),
     }
+}
+
+fn default(spec: &TensorSpec) -> Option<(String, tf::TensorProto)> {
+    let proto = wire::encode_tensor(spec.default.as_ref()?);
+    // What we have encoded ourselves can be decoded.
+    Some((spec.name.clone(), tf::TensorProto::decode(proto).unwrap_or_default()))
 }
 
 fn tensor_info(spec: &TensorSpec) -> tf::TensorInfo {
     let dim = |size: &i64| tensor_shape_proto::Dim { size: *size, ..Default::default() };
     let shape =
         TensorShapeProto { dim: spec.shape.iter().flatten().map(dim).collect(), unknown_rank: spec.shape.is_none() };
-    tf::TensorInfo { dtype: spec.dtype as i32, tensor_shape: Some(shape), name: format!("{}:0", spec.name) }
+    tf::TensorInfo { dtype: spec.dtype as i32, tensor_shape: Some(shape), name: spec.tensor.clone() }
 }

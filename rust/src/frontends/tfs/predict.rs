@@ -29,8 +29,8 @@ impl Predict<'_> {
     }
 
     async fn outcome(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
-        let checked = self.endpoint.check(inputs?)?;
-        let wanted = wanted?;
+        let (inputs, wanted) = (inputs?, wanted?);
+        let checked = self.endpoint.check(inputs)?;
         let answer = self.lease.run(self.endpoint, checked, wanted.clone(), self.deadline).await?;
         Ok((wanted, answer))
     }

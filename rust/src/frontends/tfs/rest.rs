@@ -203,6 +203,6 @@ fn tensor_json(spec: &TensorSpec) -> Value {
             "dim": spec.shape.iter().flatten().map(dim).collect::<Vec<_>>(),
             "unknown_rank": spec.shape.is_none(),
         },
-        "name": format!("{}:0", spec.name),
+        "name": spec.tensor,
     })
 }

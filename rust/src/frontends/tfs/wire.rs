@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 
 use crate::tensor::Tensor;
 
-pub use decode::{decode_request, decode_response};
-pub use encode::{Named, encode_request, encode_response};
+pub use decode::{decode_default, decode_request, decode_response};
+pub use encode::{Named, encode_request, encode_response, encode_tensor};
 
 /// Pieces of one encoded message, in order. Large tensors are pieces of their own, shared instead of copied.
 pub type Chunks = SmallVec<[bytes::Bytes; 1]>;

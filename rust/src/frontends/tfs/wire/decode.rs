@@ -51,6 +51,14 @@ pub fn decode_response(body: &Bytes, max_tensor_bytes: usize) -> Result<PredictR
     Ok(PredictResponse { model: message.model, outputs })
 }
 
+/// Most memory that the default of an input may take.
+const MAX_DEFAULT: usize = 1 << 20;
+
+/// Reads the TensorProto that an input is when a request leaves it out.
+pub fn decode_default(proto: &Bytes) -> Result<Tensor, String> {
+    decode_tensor(proto, &mut Budget::new(MAX_DEFAULT)).map_err(|why| format!("not a TensorProto: {why}"))
+}
+
 fn read<'a>(body: &'a Bytes, fields: &Fields) -> Result<Message<'a>> {
     let mut message = read_fields(body, fields)
         .map_err(|Malformed(why)| Error::bad_input(format!("not a valid {}: {why}", fields.message)))?;

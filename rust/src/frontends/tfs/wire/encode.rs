@@ -49,6 +49,14 @@ pub fn encode_response(model: &Spec<'_>, outputs: &[Named<'_>], elements: Elemen
     Ok(writer.finish())
 }
 
+/// A TensorProto by itself, in typed fields.
+pub fn encode_tensor(tensor: &Tensor) -> Bytes {
+    let layout = Layout::of(tensor, Elements::Typed);
+    let mut writer = Writer::new(Frame::Bare, layout.tensor, layout.shared);
+    write_tensor(&mut writer, tensor, &layout);
+    writer.finish().concat().into()
+}
+
 fn start(frame: Frame, length: usize, layouts: &[Layout]) -> Result<Writer> {
     if length > MAX_MESSAGE {
         return Err(Error::internal(format!("a message of {length} bytes is more than protobuf can hold")));

@@ -16,7 +16,7 @@ use crate::tensor::{DType, Data, Tensor};
 
 /// A signature whose inputs are `names` and `dtypes`.
 fn signature(inputs: &[(&str, DType)]) -> Signature {
-    let spec = |(name, dtype): &(&str, DType)| TensorSpec { name: (*name).into(), dtype: *dtype, shape: None };
+    let spec = |(name, dtype): &(&str, DType)| TensorSpec::new(*name, *dtype, None);
     let mut inputs: Vec<_> = inputs.iter().map(spec).collect();
     inputs.sort_by(|a, b| a.name.cmp(&b.name));
     Signature {
