@@ -12,6 +12,7 @@ pub mod events;
 pub mod frontends;
 pub mod loadgen;
 pub mod model;
+pub mod protojson;
 pub mod routes;
 pub mod server;
 pub mod telemetry;

@@ -22,7 +22,9 @@ __all__ = [
     "fetch_signatures",
     "http_call",
     "predict",
+    "proto_to_json",
     "run_load",
+    "text_proto_to_json",
 ]
 
 build_profile: str
@@ -184,3 +186,14 @@ def fetch_signatures(target: str, model: str, version: int | None, timeout_s: fl
 
 def http_call(target: str, method: str, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
     """One HTTP call: status and body, whatever the status. Raises ValueError, ConnectionError or TimeoutError."""
+
+def text_proto_to_json(message: str, text: str) -> str:
+    """A message in protobuf's text format as JSON; `message` is a full name, `tensorflow.serving.ModelServerConfig`.
+
+    Fields have the names of the .proto files and are left out when unset; 64-bit integers are numbers, wrapper messages
+    their values, enums names, bytes base64; an Any is opened when its type is known. Raises ValueError with line and
+    column, and for an unknown field with the nearest one.
+    """
+
+def proto_to_json(message: str, data: bytes) -> str:
+    """The same for a serialized message. Fields that are not in our .proto files are left out."""

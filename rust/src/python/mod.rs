@@ -5,6 +5,7 @@ mod batch;
 mod buffer;
 mod errors;
 mod loadgen;
+mod messages;
 mod server;
 mod worker;
 
@@ -17,5 +18,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Worker>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<buffer::Buffer>()?;
-    loadgen::register(module)
+    loadgen::register(module)?;
+    messages::register(module)
 }
