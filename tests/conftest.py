@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.savedmodels import make
 from support.tfclient import PYTHON, TfClient
 
 
@@ -17,6 +18,12 @@ def tf() -> Iterator[TfClient]:
     client = TfClient()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def savedmodels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models of support/savedmodels.py, each as FOLDER/NAME/VERSION."""
+    return make(tmp_path_factory.mktemp("savedmodels"))
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ COMMON = ["--quiet", "--generate-hashes", "--python-version=3.11", "--custom-com
 OPTIONS: dict[str, list[str]] = {
     "dev": [],
     "tfclient": ["--override=tfclient.override"],
-    "demo": ["--no-deps"],  # its wheel is opened, never installed
+    "demo": ["--no-deps"],  # these wheels are opened, never installed
+    "pitch": ["--no-deps"],
 }
 
 

@@ -151,7 +151,7 @@ impl Server {
     /// Routes requests to a described version.
     pub fn publish(&self, handle: u64) -> io::Result<()> {
         let version = self.version(handle)?;
-        if version.endpoints().is_empty() {
+        if !version.is_described() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a version must be described before it is published",

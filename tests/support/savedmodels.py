@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     tf.compat.v1.logging.set_verbosity("ERROR")
     for maker in (half_plus_two, half_plus_three, matrix, no_signatures, old_words, tagged):
         maker(tf, tf.compat.v1, folder)
-    for maker in (counter, words, with_default, echo, dense):
+    for maker in (counter, words, with_default, echo, keeper, dense):
         maker(tf, folder)
 
 
@@ -198,6 +198,24 @@ def echo(tf: Any, folder: Path) -> None:
     names = [f"out_{kind}" for kind in ECHOED]
     function = tf.function(lambda *x: dict(zip(names, map(tf.identity, x), strict=True)), input_signature=spec)
     save(tf, folder / "echo", tf.Module(), {"serving_default": function})
+
+
+def keeper(tf: Any, folder: Path) -> None:
+    """Keeps the first input that it is given."""
+    module = tf.Module()
+    module.kept, module.full = tf.Variable(tf.zeros([64])), tf.Variable(False)
+
+    def keep(x: Any) -> dict[str, Any]:
+        first = tf.logical_not(module.full)
+        tf.cond(first, lambda: module.kept.assign(x), module.kept.read_value)
+        module.full.assign(True)
+        return {"first": first}
+
+    functions = {
+        "keep_first": tf.function(keep, input_signature=[tf.TensorSpec([64], tf.float32, "x")]),
+        "kept": tf.function(lambda: {"x": module.kept.read_value()}, input_signature=[]),
+    }
+    save(tf, folder / "keeper", module, functions)
 
 
 def dense(tf: Any, folder: Path) -> None:

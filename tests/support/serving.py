@@ -102,7 +102,7 @@ def serving(*models: ModelConfig, drain_timeout_s: float = 5.0, ready: bool = Tr
 class ServerProcess:
     """`poise serve` as an operator starts it. What it logs is kept."""
 
-    def __init__(self, *arguments: str, ready: bool = True) -> None:
+    def __init__(self, *arguments: str, ready: bool = True, ready_s: float = 30.0) -> None:
         command = [sys.executable, "-m", "poise", "serve", "--grpc", LOCAL, "--http", LOCAL, *arguments]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.lines: list[str] = []
@@ -111,7 +111,7 @@ class ServerProcess:
         try:
             self.grpc, self.http = until(self._addresses, "the addresses in the log", 30.0)
             if ready:
-                until(lambda: "ready: every model" in self.log, "a ready server", 30.0)
+                until(lambda: "ready: every model" in self.log, "a ready server", ready_s)
         except BaseException:
             self.close()
             raise

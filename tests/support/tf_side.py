@@ -14,11 +14,14 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import (
+    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
+    regression_pb2,
 )
 
 
@@ -63,6 +66,39 @@ class Client:
         compression = grpc.Compression.Gzip if ask.get("gzip") else None
         return {"body": encode(call(base64.b64decode(ask["body"]), timeout=20.0, compression=compression))}
 
+    def do_classify(self, ask):
+        request = classification_pb2.ClassificationRequest()
+        answer = self.infer("Classify", request, ask, request.model_spec)
+        return {"rows": classes(answer.result), "spec": spec(answer.model_spec)}
+
+    def do_regress(self, ask):
+        request = regression_pb2.RegressionRequest()
+        answer = self.infer("Regress", request, ask, request.model_spec)
+        return {"rows": values(answer.result), "spec": spec(answer.model_spec)}
+
+    def do_multi(self, ask):
+        """Each task is [method, signature]; the answer has classes or values for each."""
+        request = inference_pb2.MultiInferenceRequest()
+        for method, signature in ask["tasks"]:
+            task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+            fill_spec(task.model_spec, {**ask, "signature": signature})
+        answer = self.infer("MultiInference", request, ask)
+        shown = {"classification_result": classes, "regression_result": values}
+        kinds = [(one, one.WhichOneof("result")) for one in answer.results]
+        return {"results": [shown[kind](getattr(one, kind)) for one, kind in kinds]}
+
+    def infer(self, call, request, ask, target=None):
+        """Examples are a list of float features by name; `context` is one that they share."""
+        if target is not None:
+            fill_spec(target, ask)
+        filled = request.input.example_list
+        if "context" in ask:
+            filled = request.input.example_list_with_context
+            filled.context.CopyFrom(example(ask["context"]))
+        filled.examples.extend(map(example, ask["examples"]))
+        stub = prediction_service_pb2_grpc.PredictionServiceStub(self.channel(ask["address"]))
+        return getattr(stub, call)(request, timeout=20.0)
+
     def do_metadata(self, ask):
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=ask["fields"])
         fill_spec(request.model_spec, ask)
@@ -93,6 +129,21 @@ class Client:
                 for one in answer.model_version_status
             ]
         }
+
+
+def example(features):
+    made = tf.train.Example()
+    for name, numbers in features.items():
+        made.features.feature[name].float_list.value.extend(numbers)
+    return made
+
+
+def classes(result):
+    return [[[one.label, one.score] for one in row.classes] for row in result.classifications]
+
+
+def values(result):
+    return [one.value for one in result.regressions]
 
 
 def predict_request(ask):

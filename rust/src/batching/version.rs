@@ -71,6 +71,11 @@ impl Version {
         });
     }
 
+    /// Whether its signatures are known; there may be none.
+    pub fn is_described(&self) -> bool {
+        self.endpoints.get().is_some()
+    }
+
     /// The endpoints; empty until the version is described.
     pub fn endpoints(&self) -> &[Arc<Endpoint>] {
         self.endpoints.get().map_or(&[], Vec::as_slice)

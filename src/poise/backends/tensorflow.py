@@ -50,6 +50,8 @@ ALIGNMENT = 64
 MOST_SUBSETS = 32
 """Sets of outputs of a model for which the graph is cut down; with more of them all outputs are computed."""
 
+LONGEST_REASON = 300
+
 
 @dataclass(frozen=True, kw_only=True)
 class TensorFlowOptions:
@@ -112,6 +114,8 @@ class TensorFlowModel:
             found = call(*[own(inputs[name]) for name in self._inputs[signature]])
         except _InvalidArgument as error:  # TensorFlow Serving tells clients so, too
             raise InvalidInput(reason(error)) from error
+        except UnicodeDecodeError as error:  # its words quote an input that is no text, and cannot become an exception
+            raise InvalidInput(words(error.object.decode(errors="replace"))) from error
         return dict(zip(wanted, map(np.asarray, found), strict=True))
 
     def close(self) -> None:
@@ -218,8 +222,12 @@ def own(array: Array) -> Array:
 
 
 def reason(error: Exception) -> str:
-    """TensorFlow's first line, without the names of nodes that it puts around it."""
+    """What TensorFlow says, on one line."""
     text = getattr(error, "message", None)
-    if not isinstance(text, str):
-        return one_line(error)
-    return re.sub(r"^(\{\{[^}]*\}\}\s*)+", "", text.strip()).split("\n", 1)[0].strip() or one_line(error)
+    return (words(text) if isinstance(text, str) else "") or one_line(error)
+
+
+def words(text: str) -> str:
+    """TensorFlow's own words in one short line, without the names of nodes that it puts around them."""
+    own = re.sub(r"^(\{\{[^}]*\}\}\s*)+", "", text.strip()).split("\n\t [[", 1)[0]
+    return " ".join(own.split())[:LONGEST_REASON]
