@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 from collections.abc import Iterator
 
@@ -52,7 +53,8 @@ class TestMessages:
         "empty": (frame(b""), "INVALID_ARGUMENT", "Missing ModelSpec"),
         "not protobuf": (frame(b"\xff" * 20), "INVALID_ARGUMENT", ""),
         "cut short": (frame(predict_message()[:-3]), "INVALID_ARGUMENT", ""),
-        "compressed": (frame(predict_message(), flag=1), "UNIMPLEMENTED", "grpc-encoding identity"),
+        "compressed nobody knows how": (frame(predict_message(), flag=1), "INTERNAL", "no grpc-encoding says how"),
+        "of another flag": (frame(predict_message(), flag=2), "INTERNAL", "0 or 1 but got 2"),
         "no frame": (b"", "INTERNAL", "at least"),
         "half a frame": (b"\x00\x00", "INTERNAL", "at least"),
         "shorter than announced": (frame(b"abc", announced=5), "INTERNAL", "announces 5 bytes but 3 follow"),
@@ -77,11 +79,54 @@ class TestMessages:
         assert "max_message_bytes is 1048576" in reply.text
         assert http2.call(frame(predict_message())).code == "OK"
 
-    def test_that_the_real_client_compresses_are_refused_in_words(self, grpc: Grpc):
+
+class TestCompression:
+    GZIP = ("grpc-encoding", "gzip")
+    ACCEPTED = ("grpc-accept-encoding", "identity, gzip")
+
+    def plain(self, http2: Http2, count):
+        return http2.call(frame(predict_message(count=count))).body[5:]
+
+    def test_of_a_request_brings_a_compressed_answer(self, http2: Http2):
+        request = frame(gzip.compress(predict_message(count=1000)), flag=1)
+        reply = http2.call(request, extra=[self.GZIP, self.ACCEPTED])
+        assert (reply.code, reply.headers["grpc-encoding"], reply.body[0]) == ("OK", "gzip", 1)
+        assert gzip.decompress(reply.body[5:]) == self.plain(http2, 1000)
+
+    @pytest.mark.parametrize("accepted", [[], [("grpc-accept-encoding", "identity,br")]], ids=["unsaid", "others"])
+    def test_of_an_answer_is_for_those_who_take_it(self, http2: Http2, accepted):
+        request = frame(gzip.compress(predict_message(count=1000)), flag=1)
+        reply = http2.call(request, extra=[self.GZIP, *accepted])
+        assert "grpc-encoding" not in reply.headers
+        assert reply.body[5:] == self.plain(http2, 1000)
+
+    def test_may_be_offered_and_not_used(self, http2: Http2):
+        reply = http2.call(frame(predict_message(count=1000)), extra=[self.GZIP, self.ACCEPTED])
+        assert (reply.code, reply.body[0]) == ("OK", 0)
+
+    def test_of_another_kind_is_refused_with_those_that_are_known(self, http2: Http2):
+        reply = http2.call(frame(b"x", flag=1), extra=[("grpc-encoding", "snappy")])
+        assert reply.code == "UNIMPLEMENTED"
+        assert "grpc-encoding snappy: expected identity or gzip" in reply.text
+        assert reply.headers["grpc-accept-encoding"] == "identity,gzip"
+
+    def test_that_is_broken_is_refused(self, http2: Http2):
+        packed = gzip.compress(predict_message())
+        for body in (b"", packed[:-4], b"x" + packed):
+            reply = http2.call(frame(body, flag=1), extra=[self.GZIP])
+            assert reply.code == "INVALID_ARGUMENT"
+            assert "not valid gzip" in reply.text
+
+    def test_hides_no_message_that_is_too_large(self, stand: Stand, http2: Http2):
+        reply = http2.call(frame(gzip.compress(bytes(64 << 20)), flag=1), extra=[self.GZIP])
+        assert reply.code == "RESOURCE_EXHAUSTED"
+        assert "max_message_bytes is 1048576" in reply.text
+        stand.settle()
+
+    def test_by_the_real_client(self, grpc: Grpc, http2: Http2):
         message = encode(predict_message(count=1000))
         answer = grpc.client.ask("raw", grpc.address, method=PREDICT, body=message, gzip=True)
-        assert answer["code"] == "UNIMPLEMENTED"
-        assert "compressed" in answer["text"]
+        assert answer["body"] == encode(self.plain(http2, 1000))
 
 
 class TestHeaders:

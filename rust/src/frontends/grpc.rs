@@ -8,9 +8,9 @@ use h2::RecvStream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
-use smallvec::SmallVec;
-
-use super::body::{self, Answer};
+use super::body::{self, Answer, Content};
+pub use super::frame::frame;
+use super::frame::{self, Chunks, Unframed};
 use super::state::{RequestTicket, State};
 use super::{health, tfs};
 use crate::error::{Code, Error, Reason, Result};
@@ -30,8 +30,8 @@ pub struct Call {
     pub ticket: RequestTicket,
 }
 
-/// Chunks of one length-prefixed message.
-pub type Reply = Result<SmallVec<[Bytes; 1]>>;
+/// One message with its frame.
+pub type Reply = Result<Chunks>;
 
 /// Answers one request of a gRPC client.
 pub async fn call(state: Arc<State>, request: Request<RecvStream>) -> Response<Answer> {
@@ -50,19 +50,34 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     }
     let asked = head.headers.get("grpc-timeout").map(parse_timeout).transpose()?;
     let mut ticket = state.admit();
-    let frame = body::read(&state, &mut ticket, incoming).await.and_then(unframe);
-    let message = frame.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))?;
+    let body = body::read(&state, &mut ticket, incoming).await;
+    let unpacked = body.and_then(|body| unpack(&state, &mut ticket, &head.headers, &body));
+    let Unframed { message, compressed } =
+        unpacked.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))?;
     let deadline = state.deadline(began, asked);
     let call = Call { state, message, arrived: Instant::now(), deadline, ticket };
-    match head.uri.path() {
-        "/tensorflow.serving.PredictionService/Predict" => tfs::grpc::predict(call).await.map(ok),
-        "/tensorflow.serving.PredictionService/Classify" => tfs::grpc::inference::classify(call).await.map(ok),
-        "/tensorflow.serving.PredictionService/Regress" => tfs::grpc::inference::regress(call).await.map(ok),
-        "/tensorflow.serving.PredictionService/MultiInference" => tfs::grpc::inference::multi(call).await.map(ok),
-        "/tensorflow.serving.PredictionService/GetModelMetadata" => tfs::grpc::metadata(&call).map(ok),
-        "/tensorflow.serving.ModelService/GetModelStatus" => tfs::grpc::status(&call).map(ok),
-        "/grpc.health.v1.Health/Check" => health::check(&call).map(ok),
-        "/grpc.health.v1.Health/Watch" => health::watch(&call).map(stream),
+    let content = answer(head.uri.path(), call).await?;
+    respond(content, compressed && frame::takes_gzip(&head.headers))
+}
+
+fn unpack(state: &State, ticket: &mut RequestTicket, headers: &HeaderMap, body: &Bytes) -> Result<Unframed> {
+    let mut unframed = frame::unframe(body)?;
+    if unframed.compressed {
+        unframed.message = frame::unpack(&unframed.message, headers, state.settings.max_message_bytes, ticket)?;
+    }
+    Ok(unframed)
+}
+
+async fn answer(path: &str, call: Call) -> Result<Content> {
+    let reply = match path {
+        "/tensorflow.serving.PredictionService/Predict" => tfs::grpc::predict(call).await,
+        "/tensorflow.serving.PredictionService/Classify" => tfs::grpc::inference::classify(call).await,
+        "/tensorflow.serving.PredictionService/Regress" => tfs::grpc::inference::regress(call).await,
+        "/tensorflow.serving.PredictionService/MultiInference" => tfs::grpc::inference::multi(call).await,
+        "/tensorflow.serving.PredictionService/GetModelMetadata" => tfs::grpc::metadata(&call),
+        "/tensorflow.serving.ModelService/GetModelStatus" => tfs::grpc::status(&call),
+        "/grpc.health.v1.Health/Check" => health::check(&call),
+        "/grpc.health.v1.Health/Watch" => return health::watch(&call).map(Content::Stream),
         path => {
             let message = format!(
                 "no method {path} here; this server answers TensorFlow Serving's PredictionService and ModelService, and \
@@ -70,7 +85,22 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
             );
             Err(Error::new(Code::Unimplemented, Reason::Unsupported, message))
         }
+    };
+    reply.map(Content::Chunks)
+}
+
+fn respond(content: Content, gzip: bool) -> Result<Response<Answer>> {
+    let packed = match &content {
+        Content::Chunks(chunks) if gzip => frame::pack(chunks)?,
+        _ => None,
+    };
+    let encoded = packed.is_some();
+    let content = packed.map_or(content, Content::Chunks);
+    let mut response = response(Answer { content, trailers: Some(status_ok()) });
+    if encoded {
+        response.headers_mut().insert("grpc-encoding", HeaderValue::from_static("gzip"));
     }
+    Ok(response)
 }
 
 fn response(answer: Answer) -> Response<Answer> {
@@ -83,14 +113,6 @@ fn status_ok() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers
-}
-
-fn ok(chunks: SmallVec<[Bytes; 1]>) -> Response<Answer> {
-    response(Answer::chunks(chunks, Some(status_ok())))
-}
-
-fn stream(messages: tokio::sync::mpsc::Receiver<Bytes>) -> Response<Answer> {
-    response(Answer::stream(messages, status_ok()))
 }
 
 fn not_grpc() -> Response<Answer> {
@@ -109,31 +131,13 @@ pub fn refusal(error: &Error) -> Response<Answer> {
         headers.insert("grpc-message", message);
     }
     headers.insert("poise-reason", HeaderValue::from_static(error.reason.label()));
+    if error.code == Code::Unimplemented {
+        headers.insert("grpc-accept-encoding", frame::ACCEPTED);
+    }
     if let Some(after) = error.retry_after {
         headers.insert("grpc-retry-pushback-ms", HeaderValue::from(after.as_millis() as u64));
     }
     response
-}
-
-/// The message of a frame: a flag, a length, that many bytes.
-fn unframe(frame: Bytes) -> Result<Bytes> {
-    let Some((head, rest)) = frame.split_first_chunk::<5>() else {
-        return Err(Error::new(
-            Code::Internal,
-            Reason::BadInput,
-            format!("a gRPC frame needs 5 bytes at least but got {}", frame.len()),
-        ));
-    };
-    if head[0] != 0 {
-        let message = "compressed messages are not accepted: send with grpc-encoding identity";
-        return Err(Error::new(Code::Unimplemented, Reason::Unsupported, message));
-    }
-    let len = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    if len != rest.len() {
-        let message = format!("the gRPC frame announces {len} bytes but {} follow", rest.len());
-        return Err(Error::new(Code::Internal, Reason::BadInput, message));
-    }
-    Ok(frame.slice(5..))
 }
 
 /// `grpc-timeout`: at most eight digits and a unit.
@@ -176,17 +180,6 @@ fn percent_encode(message: &str) -> String {
     encoded
 }
 
-/// One message with the five bytes of its frame in front.
-pub fn frame(message: &impl prost::Message) -> SmallVec<[Bytes; 1]> {
-    let len = message.encoded_len();
-    let mut bytes = Vec::with_capacity(len + 5);
-    bytes.push(0);
-    bytes.extend((len as u32).to_be_bytes());
-    // Encoding into a vector cannot fail: it grows.
-    let _ = message.encode(&mut bytes);
-    smallvec::smallvec![Bytes::from(bytes)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,16 +193,6 @@ mod tests {
         for bad in ["", "S", "5", "5s", "-5S", "123456789S", "+1S"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn frames_must_hold_what_they_announce() {
-        let framed = |bytes: &'static [u8]| unframe(Bytes::from_static(bytes));
-        assert_eq!(framed(b"\0\0\0\0\x02hi").unwrap(), "hi");
-        assert_eq!(framed(b"\0\0\0\0\0").unwrap(), "");
-        assert_eq!(framed(b"\0\0\0\0").unwrap_err().code, Code::Internal);
-        assert_eq!(framed(b"\0\0\0\0\x03hi").unwrap_err().code, Code::Internal);
-        assert_eq!(framed(b"\x01\0\0\0\x02hi").unwrap_err().code, Code::Unimplemented);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod compression;
+pub mod frame;
 pub mod grpc;
 pub mod health;
 pub mod http2;
