@@ -172,6 +172,8 @@ class ModelConfig:
     are shared out between the workers."""
     versions: int | Literal["all"] | tuple[int, ...] = 1
     """How many of the newest versions to serve, "all", or a list of version numbers. Set it to 2 to go back fast."""
+    labels: dict[str, int] = field(default_factory=dict)
+    """Names for versions, `{stable = 3, canary = 4}`, that clients may ask for in place of a number."""
     batching: BatchSettings = field(default_factory=BatchSettings)
     """See BatchSettings."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -200,6 +202,9 @@ class ModelConfig:
         if self.restart_delay_max_s < self.restart_delay_s:
             raise ConfigError(f"restart_delay_max_s must be at least restart_delay_s; was {self.restart_delay_max_s}")
         self._check_versions()
+        for label, version in self.labels.items():
+            if not label or not _is_version(version):
+                raise ConfigError(f"labels must give each name the number of a version; was {label!r} = {version!r}")
 
     def _check_versions(self) -> None:
         versions = self.versions
@@ -273,6 +278,10 @@ def _check_address(name: str, address: str | None) -> None:
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) <= 65535):
         raise ConfigError(f"{name} must be HOST:PORT with a port of at most 65535; was {address!r}")
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _positive(record: object, *names: str) -> None:

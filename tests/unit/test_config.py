@@ -185,3 +185,9 @@ def test_a_model_given_twice_is_refused():
     model = ModelConfig(name="m", path="p")
     with pytest.raises(ConfigError, match="model m is given twice"):
         Config(models=(model, model))
+
+
+@pytest.mark.parametrize("labels", [{"": 1}, {"a": -1}, {"a": "1"}, {"a": True}], ids=str)
+def test_labels_name_versions(labels):
+    with pytest.raises(ConfigError, match="labels must give each name the number of a version"):
+        ModelConfig(name="m", path="p", labels=labels)
