@@ -173,7 +173,11 @@ class ModelConfig:
     versions: int | Literal["all"] | tuple[int, ...] = 1
     """How many of the newest versions to serve, "all", or a list of version numbers. Set it to 2 to go back fast."""
     labels: dict[str, int] = field(default_factory=dict)
-    """Names for versions, `{stable = 3, canary = 4}`, that clients may ask for in place of a number."""
+    """Names for versions, `{stable = 3, canary = 4}`, that clients may ask for in place of a number. A label moves
+    when its new version serves."""
+    load_policy: Literal["availability", "resource"] = "availability"
+    """Whether a new version loads beside the old one, or only after it has gone. Set it to "resource" where memory
+    does not hold two; there is then a gap in which nothing serves."""
     batching: BatchSettings = field(default_factory=BatchSettings)
     """See BatchSettings."""
     options: dict[str, Any] = field(default_factory=dict)

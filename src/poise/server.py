@@ -20,11 +20,13 @@ from types import FrameType
 from typing import NoReturn, Protocol
 
 from poise.clock import Clock, SystemClock
-from poise.config import Config, ModelConfig
+from poise.config import Config
 from poise.cpu import cpu_budget
+from poise.registry.calls import Calls
+from poise.registry.calls import Core as CallsCore
+from poise.registry.control import Control, Rereader
 from poise.registry.registry import Core as RegistryCore
 from poise.registry.registry import Registry
-from poise.registry.source import Source, holds_model
 from poise.workers.crew import Notice, VersionEnded, VersionFailed, VersionReady, WorkersChanged
 from poise.workers.launch import Launcher, ProcessesAndThreads
 from poise.workers.supervisor import Core as SupervisorCore
@@ -41,7 +43,7 @@ SLICE_S = 0.1
 STOP_MARGIN_S = 2.0
 
 
-class Core(RegistryCore, SupervisorCore, Protocol):
+class Core(RegistryCore, SupervisorCore, CallsCore, Protocol):
     """What a server needs of `poise._core.Server`."""
 
     def start(self) -> tuple[str | None, str | None]: ...
@@ -62,7 +64,7 @@ class PoiseServer:
         core: Core | None = None,
         launcher: Launcher | None = None,
         clock: Clock | None = None,
-        source: Callable[[ModelConfig], Source] | None = None,
+        control: Control | None = None,
     ) -> None:
         self.config = config
         self.grpc_address: str | None = None
@@ -70,7 +72,11 @@ class PoiseServer:
         self._clock = clock or SystemClock()
         self._core = core or _new_core(config)
         self._supervisor = Supervisor(self._core, launcher or ProcessesAndThreads(), cpu_budget(), config.log_level)
-        self._registry = Registry(self._core, self._supervisor, config.models, source or _source)
+        control = control or Control()
+        self._registry = Registry(self._core, self._supervisor, config.models, control.source, control.batching)
+        may_wait = control.new_labels_may_wait
+        self._calls = Calls(self._core, self._registry, control.formats, new_labels_may_wait=may_wait)
+        self._rereader = Rereader(self._registry, control, self._clock.now())
         self._ready = threading.Event()
         self._stop_requested = threading.Event()
         self._stopped = False
@@ -107,22 +113,31 @@ class PoiseServer:
     def step(self, timeout_s: float) -> None:
         """Wait for events, at most until the next timer or the timeout, and do what there is to do."""
         now = self._clock.now()
-        due = [due for due in (self._registry.next_due(), self._supervisor.next_due()) if due is not None]
+        owners = (self._registry, self._supervisor, self._rereader)
+        due = [due for owner in owners if (due := owner.next_due()) is not None]
         wait_s = max(0.0, min([timeout_s, *(moment - now for moment in due)]))
         for kind, number, text in self._core.events(wait_s):
             if kind == "log":
                 core_logger.log(number, "%s", text)
+            elif kind == "call":
+                self._calls.handle(number, text, self._clock.now())
             else:
                 self._supervisor.on_event(kind, number, text, self._clock.now())
         now = self._clock.now()
+        self._rereader.tick(now)
         self._registry.tick(now)
         self._supervisor.tick(now)
         self._deliver(now)
+        self._calls.settle()
         self._tell_readiness()
 
     def request_stop(self) -> None:
         """Let the loop stop the server; returns at once."""
         self._stop_requested.set()
+
+    def request_reload(self) -> None:
+        """Let the loop read again what is to be served; returns at once."""
+        self._rereader.request()
 
     def wait_ready(self, timeout_s: float) -> bool:
         """From another thread: wait until every configured model serves."""
@@ -167,7 +182,7 @@ class PoiseServer:
         return True
 
     def _stop_timeout_s(self) -> float:
-        return STOP_MARGIN_S + max((model.stop_timeout_s for model in self.config.models), default=0.0)
+        return STOP_MARGIN_S + max((model.stop_timeout_s for model in self._registry.configs), default=0.0)
 
     def _deliver(self, now: float) -> None:
         while notices := self._supervisor.take_notices():
@@ -198,10 +213,6 @@ class PoiseServer:
             logger.info("not ready any more: %s", ", ".join(self._registry.missing()) or "stopping")
 
 
-def _source(model: ModelConfig) -> Source:
-    return Source(model.path, holds_model(model.backend))
-
-
 def _new_core(config: Config) -> Core:
     from poise import _core  # noqa: PLC0415  (only a server that really serves needs the compiled module)
 
@@ -210,7 +221,7 @@ def _new_core(config: Config) -> Core:
 
 @contextmanager
 def _signals_to(server: PoiseServer) -> Iterator[None]:
-    """The first SIGTERM or SIGINT asks for a stop in order, a second one exits at once."""
+    """The first SIGTERM or SIGINT asks for a stop in order, a second one exits at once. SIGHUP reads files again."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if server.stop_requested:
@@ -218,7 +229,12 @@ def _signals_to(server: PoiseServer) -> Iterator[None]:
         logger.info("%s: stopping; once more exits at once", signal.Signals(number).name)
         server.request_stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    def reread(_number: int, _frame: FrameType | None) -> None:
+        logger.info("SIGHUP: reading again what is to be served")
+        server.request_reload()
+
+    handlers = {signal.SIGTERM: handle, signal.SIGINT: handle, signal.SIGHUP: reread}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:

@@ -1,124 +1,7 @@
-import json
-from dataclasses import dataclass, field
-
 import pytest
 
-from poise.config import ModelConfig
-from poise.registry.policy import State, resource_preserving
-from poise.registry.registry import Registry
-from poise.registry.source import Listing, Tree
 from poise.registry.versions import COMPARE_EVERY_S, HISTORY
-
-SIGNATURES = '[{"name": "serving_default"}]'
-START, LOADING, AVAILABLE, UNLOADING, END = State
-
-
-@dataclass
-class FakeCore:
-    calls: list = field(default_factory=list)
-    statuses: dict = field(default_factory=dict)
-    history: list = field(default_factory=list)
-    handles: int = 0
-    bad_signatures: str = ""
-    bad_batching: str = ""
-
-    def add_version(self, model, version, batching_json):
-        if self.bad_batching:
-            raise ValueError(self.bad_batching)
-        assert json.loads(batching_json)["max_batch_size"]
-        self.handles += 1
-        self.calls.append(("add", model, version))
-        return self.handles
-
-    def describe(self, handle, signatures_json):
-        if self.bad_signatures:
-            raise ValueError(self.bad_signatures)
-        self.calls.append(("describe", handle, signatures_json))
-
-    def publish(self, handle):
-        self.calls.append(("publish", handle))
-
-    def retire(self, handle):
-        assert ("retire", handle) not in self.calls
-        self.calls.append(("retire", handle))
-
-    def set_status(self, model, statuses_json):
-        statuses = json.loads(statuses_json)
-        self.statuses[model] = statuses
-        self.history.append({one["version"]: State(one["state"]) for one in statuses})
-
-
-@dataclass
-class FakeWorkers:
-    started: list = field(default_factory=list)
-    retired: list = field(default_factory=list)
-    abandoned: list = field(default_factory=list)
-
-    def start(self, handle, config, version, location, _now):
-        self.started.append((handle, config.name, version, location))
-
-    def retire(self, handle, _now):
-        self.retired.append(handle)
-
-    def abandon(self, handle, _now):
-        self.abandoned.append(handle)
-
-
-class FakeSource:
-    """Files as a test says they are."""
-
-    def __init__(self):
-        self.found, self.incomplete, self.sizes, self.problem = set(), set(), {}, ""
-
-    def look(self):
-        return Listing({} if self.problem else {number: f"m/{number}" for number in self.found}, problem=self.problem)
-
-    def complete(self, version, _now):
-        return version not in self.incomplete
-
-    def tree(self, version):
-        return Tree((("model.onnx", self.sizes.get(version, 0), 0),), changed_at=0.0)
-
-
-class Stage:
-    """A registry with one model, or a few, and everything it can touch."""
-
-    def __init__(self, *found, names=("m",), policy=None, **settings):
-        self.now, self.core, self.workers = 0.0, FakeCore(), FakeWorkers()
-        self.sources = {name: FakeSource() for name in names}
-        self.source = self.sources[names[0]]
-        self.source.found = set(found)
-        models = [ModelConfig(name=name, path=name, **settings) for name in names]
-        options = {} if policy is None else {"policy": policy}
-        self.registry = Registry(self.core, self.workers, models, lambda model: self.sources[model.name], **options)
-
-    def look(self, *found, after=1.0):
-        if found:
-            self.source.found = set(found)
-        self.now += after
-        self.registry.tick(self.now)
-        return self
-
-    def ready(self, handle):
-        self.registry.version_ready(handle, SIGNATURES, self.now)
-        return self
-
-    def failed(self, handle, why="broken"):
-        self.registry.version_failed(handle, why, self.now)
-        return self
-
-    def ended(self, handle):
-        self.registry.version_ended(handle, self.now)
-        return self
-
-    def states(self, model="m"):
-        return {one["version"]: State(one["state"]) for one in self.core.statuses.get(model, [])}
-
-    def status(self, version, model="m"):
-        return next(one for one in self.core.statuses[model] if one["version"] == version)
-
-    def loads(self):
-        return [version for _, _, version, _ in self.workers.started]
+from support.registry import AVAILABLE, END, LOADING, SIGNATURES, START, UNLOADING, Stage
 
 
 class TestOneVersion:
@@ -261,7 +144,7 @@ class TestNewVersion:
         assert stage.states() == {2: AVAILABLE, 1: UNLOADING}
 
     def test_with_resources_preserved_waits_until_the_old_one_has_gone(self):
-        stage = Stage(1, policy=resource_preserving).look().ready(1).look(1, 2)
+        stage = Stage(1, load_policy="resource").look().ready(1).look(1, 2)
         assert (stage.states(), stage.loads()) == ({1: UNLOADING, 2: START}, [1])
         stage.ended(1)
         assert stage.loads() == [1, 2]

@@ -9,6 +9,7 @@ import pytest
 
 from poise import server as module
 from poise.config import Config, ModelConfig, ServerSettings
+from poise.registry.control import Control
 from poise.registry.policy import State
 from poise.registry.source import Listing
 from poise.server import MAX_WAIT_S, PoiseServer
@@ -73,6 +74,12 @@ class FakeCore:
     def set_status(self, model, statuses_json):
         self.statuses[model] = {one["version"]: State(one["state"]) for one in json.loads(statuses_json)}
 
+    def set_labels(self, model, labels_json):
+        self.calls.append(("labels", model, json.loads(labels_json)))
+
+    def reply(self, call, code, text):
+        self.calls.append(("reply", call, code, text))
+
     def set_ready(self, ready):
         self.calls.append(("ready", ready))
 
@@ -119,13 +126,16 @@ class FakeSource:
 class Stage:
     """A server of some models with all that it can touch."""
 
-    def __init__(self, *names, **settings):
+    def __init__(self, *names, control=None, **settings):
         self.clock = ManualClock()
         self.core, self.launcher = FakeCore(self.clock), FakeLauncher()
         models = tuple(ModelConfig(name=name, path=name, poll_interval_s=5.0) for name in names)
         config = Config(server=ServerSettings(io_threads=1), models=models, **settings)
-        self.server = PoiseServer(config, self.core, self.launcher, self.clock, FakeSource)
+        self.server = PoiseServer(config, self.core, self.launcher, self.clock, self.control(control))
         self.server.start()
+
+    def control(self, given):
+        return Control(source=FakeSource, **(given or {}))
 
     def step(self, *events):
         self.core.waiting += events

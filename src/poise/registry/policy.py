@@ -77,6 +77,10 @@ def _load_highest(aspired: Sequence[VersionView]) -> Action:
     return Load(max(new)) if new else None
 
 
+POLICIES: dict[str, Policy] = {"availability": availability_preserving, "resource": resource_preserving}
+"""By the names that `ModelConfig.load_policy` takes."""
+
+
 @dataclass(frozen=True)
 class Aspired:
     """The versions that should be served, and those that would be if their files were complete."""

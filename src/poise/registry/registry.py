@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from poise.config import ModelConfig
-from poise.registry.policy import Action, Load, Policy, State, Unload, availability_preserving
+from poise.config import BatchSettings, ModelConfig
+from poise.registry.policy import POLICIES, Action, Load, State, Unload
+from poise.registry.roster import Roster, Status
 from poise.registry.source import Source
 from poise.registry.versions import Model, Version
 
@@ -30,6 +31,7 @@ class Core(Protocol):
     def publish(self, handle: int) -> None: ...
     def retire(self, handle: int) -> None: ...
     def set_status(self, model: str, statuses_json: str) -> None: ...
+    def set_labels(self, model: str, labels_json: str) -> None: ...
 
 
 class Workers(Protocol):
@@ -40,8 +42,17 @@ class Workers(Protocol):
     def abandon(self, handle: int, now: float) -> None: ...
 
 
+Batching = Callable[[ModelConfig, str], BatchSettings]
+"""How the version of a model that stands at a location forms batches."""
+
+
+def configured_batching(config: ModelConfig, _location: str) -> BatchSettings:
+    """The same for every version."""
+    return config.batching
+
+
 class Registry:
-    """Owner of the versions of every configured model."""
+    """Owner of the versions of every model."""
 
     def __init__(
         self,
@@ -49,19 +60,22 @@ class Registry:
         workers: Workers,
         models: Iterable[ModelConfig],
         source: Callable[[ModelConfig], Source],
-        policy: Policy = availability_preserving,
+        batching: Batching = configured_batching,
     ) -> None:
         self._core = core
         self._workers = workers
-        self._policy = policy
-        self._models = [Model(config, source(config)) for config in models]
+        self._batching = batching
+        self._roster = Roster(lambda config: Model(config, source(config)))
         self._loaded: dict[int, tuple[Model, Version]] = {}
+        self._told: dict[str, list[Status]] = {}
         self._closing = False
+        self.generation = 0
+        self.apply(list(models), 0.0)
 
     @property
     def ready(self) -> bool:
         """Whether every configured model has a version that serves."""
-        return all(model.serves for model in self._models)
+        return not self._roster.missing()
 
     @property
     def idle(self) -> bool:
@@ -70,21 +84,57 @@ class Registry:
 
     def missing(self) -> list[str]:
         """Names of the models that have no version that serves."""
-        return [model.name for model in self._models if not model.serves]
+        return self._roster.missing()
+
+    @property
+    def configs(self) -> tuple[ModelConfig, ...]:
+        """The models that are configured now."""
+        return self._roster.configs
+
+    def verdict(self, name: str) -> str | None:
+        """What has become of a configured model: "" when it serves, why it does not, or None while that is open."""
+        model = self._roster.current(name)
+        return "it is not configured" if model is None else model.verdict()
+
+    def is_settling(self, name: str) -> bool:
+        """Whether a configured model has something before it still: a look at the disk, a version that loads."""
+        model = self._roster.current(name)
+        return model is not None and model.is_settling
+
+    def statuses(self, name: str) -> list[Status]:
+        """The states of a model's versions, newest first, as `Core.set_status` takes them."""
+        return self._roster.statuses(name)
+
+    def apply(self, models: Sequence[ModelConfig], now: float, *, new_labels_may_wait: bool = False) -> None:
+        """Serve these models and no others. What has to be loaded or unloaded for that is begun, not waited for.
+
+        Raises ConfigError or LabelError, having changed nothing.
+        """
+        found = self._roster.check(models, new_labels_may_wait=new_labels_may_wait)
+        self.generation += 1
+        self._roster.apply(models, found)
+        self._let_go(now)
+        for model in list(self._roster):
+            self._tell(model)
+
+    def look_soon(self, name: str) -> None:
+        """Look at a model's disk at the next tick, and try again then what has failed."""
+        if model := self._roster.current(name):
+            model.look_soon()
 
     def next_due(self) -> float | None:
         """When `tick` has something to do."""
         return (
             None
             if self._closing
-            else min((due for model in self._models if (due := model.due()) is not None), default=None)
+            else min((due for model in self._roster if (due := model.due()) is not None), default=None)
         )
 
     def tick(self, now: float) -> None:
         """Look at what is on disk where it is time to, and act on it."""
         if self._closing:
             return
-        for model in self._models:
+        for model in list(self._roster):
             due = model.due()
             if due is not None and now >= due:
                 model.look(now)
@@ -102,6 +152,7 @@ class Registry:
             self._fail(model, version, f"it cannot be published: {error}", INVALID_ARGUMENT, now)
         else:
             version.available()
+            self._tell_labels(model.name)  # before an older version goes, so that a label is never without one
             logger.info("%s version %d is available", model.name, version.number)
         self._advance(model, now)
 
@@ -138,9 +189,24 @@ class Registry:
         """Do what the policy says until it says nothing."""
         if not self._closing:
             model.refresh(now)
-            while action := self._policy(model.views()):
+            policy = POLICIES[model.config.load_policy]
+            while self._roster.may_load(model) and (action := policy(model.views())):
                 self._act(model, action, now)
         self._tell(model)
+        self._let_go(now)
+
+    def _let_go(self, now: float) -> None:
+        """Unload models that are configured no more, or whose successor serves."""
+        for model in self._roster.to_dismiss():
+            model.dismiss(now)
+            self._advance(model, now)
+        for name in self._roster.sweep():
+            if successor := self._roster.current(name):  # it may have waited for the one that has gone
+                self._advance(successor, now)
+        for name in self._roster.forget():
+            self._told.pop(name, None)
+            self._core.set_status(name, "[]")
+            self._core.set_labels(name, "{}")
 
     def _act(self, model: Model, action: Action, now: float) -> None:
         match action:
@@ -153,7 +219,8 @@ class Registry:
         version.tree, version.changed = model.source.tree(version.number), False
         logger.info("%s version %d is loading from %s", model.name, version.number, version.location)
         try:
-            handle = self._core.add_version(model.name, version.number, model.config.batching.to_json())
+            batching = self._batching(model.config, version.location)
+            handle = self._core.add_version(model.name, version.number, batching.to_json())
         except Exception as error:  # noqa: BLE001  (as above)
             version.failed(str(error), INVALID_ARGUMENT, now, model.config.load_attempts)
             return
@@ -192,7 +259,12 @@ class Registry:
 
     def _tell(self, model: Model) -> None:
         """Report the versions' states when they have changed."""
-        statuses = model.statuses()
-        if statuses != model.told:
-            model.told = statuses
+        statuses = self._roster.statuses(model.name)
+        if statuses != self._told.get(model.name, []):
+            self._told[model.name] = statuses
             self._core.set_status(model.name, json.dumps(statuses))
+        self._tell_labels(model.name)
+
+    def _tell_labels(self, name: str) -> None:
+        if (labels := self._roster.settle_labels(name)) is not None:
+            self._core.set_labels(name, json.dumps(labels))

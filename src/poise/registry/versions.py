@@ -83,19 +83,81 @@ class Model:
         self.name = config.name
         self.source = source
         self.versions: dict[int, Version] = {}
-        self.told: list[dict[str, Any]] = []
         self._listing = Listing({})
         self._aspired = Aspired(frozenset())
         self._next_look: float | None = 0.0
         self._next_compare = 0.0
         self._noted: tuple[str, ...] = ()
+        self._problem: str | None = None
+        self._dismissed = False
 
     @property
     def serves(self) -> bool:
         return any(version.state is State.AVAILABLE for version in self.versions.values())
 
+    @property
+    def dismissed(self) -> bool:
+        return self._dismissed
+
+    @property
+    def holds(self) -> bool:
+        """Whether a version of it has a handle in the data plane."""
+        return any(version.holds for version in self.versions.values())
+
+    @property
+    def available(self) -> frozenset[int]:
+        """Versions that serve."""
+        return frozenset(version.number for version in self.versions.values() if version.state is State.AVAILABLE)
+
+    @property
+    def coming(self) -> frozenset[int]:
+        """Versions that serve, or that somebody may expect to."""
+        return self.available | self._aspired.versions | self._aspired.incomplete | self._listing.versions.keys()
+
+    def reconfigure(self, config: ModelConfig) -> None:
+        """Take over settings for which nothing need be loaded again."""
+        self.config = config
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Look at the disk at the next tick, and try again then what has failed."""
+        self._next_look = None if self._dismissed else 0.0
+        for version in self.versions.values():
+            version.retry_at = 0.0
+
+    def dismiss(self, now: float) -> None:
+        """Want no version any more, whatever is on disk."""
+        self._dismissed, self._next_look = True, None
+        self.refresh(now)
+
+    def verdict(self) -> str | None:
+        """What has become of a model that was to be served: "" when it serves, why not, or None while that is open."""
+        if self.serves:
+            return ""
+        if self._problem is None or self._aspired.incomplete:
+            return None
+        wanted = [self.versions[number] for number in sorted(self._aspired.versions)]
+        if not wanted:
+            return f"{{name: {self.name}}} due to error: {self._problem or f'{self.config.path} holds no version'}"
+        if not all(version.given_up for version in wanted):
+            return None
+        worst = wanted[-1]
+        return f"{{name: {self.name} version: {worst.number}}} due to error: {worst.message}"
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether a look, or a version that is wanted, is still to come to something."""
+        loading = {State.START, State.LOADING}
+        return self._next_look == 0.0 or any(
+            version.state in loading or (version.is_failing and not version.given_up)
+            for number in self._aspired.versions
+            if (version := self.versions.get(number))
+        )
+
     def due(self) -> float | None:
         """When to look again: at the interval, or when a version that failed is to be tried again."""
+        if self._dismissed:
+            return None
         due = [] if self._next_look is None else [self._next_look]
         due += [self.versions[number].retry_at for number in self._aspired.versions if self._waits(number)]
         return min(due, default=None)
@@ -103,6 +165,7 @@ class Model:
     def look(self, now: float) -> None:
         """See what is on disk. A path that cannot be read says nothing: what is served stays."""
         listing = self.source.look()
+        self._problem = listing.problem
         if not listing.problem:
             self._listing = listing
         self._note(listing)
@@ -116,7 +179,7 @@ class Model:
         """Work out anew which versions are wanted, and which of them may be loaded (again)."""
         self._aspired = aspired_versions(
             self.config.versions,
-            self._listing.versions,
+            {} if self._dismissed else self._listing.versions,
             lambda number: self._is_complete(number, now),
             self._is_failing,
         )

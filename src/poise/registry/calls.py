@@ -1,0 +1,193 @@
+"""What clients ask about the server itself, over gRPC or HTTP: its configuration, and single models.
+
+The data plane hands such calls over and waits; each is answered here, at once or when its models have settled. A call
+whose client has stopped waiting is answered all the same: the data plane drops the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from poise.config import ModelConfig
+from poise.errors import PoiseError
+from poise.formats.model_config import ModelDefaults, models_from_json, models_to_json
+from poise.registry.registry import Registry
+
+logger = logging.getLogger(__name__)
+
+SAID = ("path", "backend", "versions", "labels")
+"""The settings of a model that a client's configuration speaks of."""
+MOST_PENDING = 64
+"""As many as the data plane lets wait."""
+
+
+class Core(Protocol):
+    """What is needed of `poise._core.Server`."""
+
+    def reply(self, call: int, code: str, text: str) -> None: ...
+
+
+class Formats(Protocol):
+    """Models in the words of TensorFlow Serving's ModelServerConfig, as JSON, and back."""
+
+    def read(self, config: dict[str, Any]) -> Sequence[ModelConfig]: ...
+    def write(self, models: Sequence[ModelConfig]) -> dict[str, Any]: ...
+
+
+class CallError(PoiseError):
+    """A call that cannot be done; `status` is the gRPC code that its client gets."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A call that waits for models to settle."""
+
+    call: int
+    models: frozenset[str]
+    answer: Callable[[], Any]
+    changed: bool = True
+    """Whether what was asked for may change versions that serve, so that serving is not enough."""
+
+
+class Calls:
+    """Answers calls from what the registry can do. Belongs to the registry's thread."""
+
+    def __init__(self, core: Core, registry: Registry, formats: Formats, *, new_labels_may_wait: bool = False) -> None:
+        self._core = core
+        self._registry = registry
+        self._formats = formats
+        self._new_labels_may_wait = new_labels_may_wait
+        self._pending: list[Pending] = []
+        self._known: dict[str, Callable[[int, str, Any, float], None]] = {
+            "get_config": self._get_config,
+            "reload_config": self._reload_config,
+            "load_model": self._load_model,
+            "unload_model": self._unload_model,
+            "reload_model": self._reload_model,
+        }
+
+    def handle(self, call: int, text: str, now: float) -> None:
+        """Do what is asked; answer now, or from `settle`."""
+        asked = json.loads(text)
+        try:
+            self._known[asked["name"]](call, asked["model"] or "", asked["body"], now)
+        except CallError as error:
+            self._core.reply(call, error.status, str(error))
+        except PoiseError as error:
+            self._core.reply(call, error.code, str(error))
+        except Exception as error:
+            logger.exception("call %s failed", asked["name"])
+            self._core.reply(call, "INTERNAL", f"{asked['name']} failed: {type(error).__name__}; the log has more")
+
+    def settle(self) -> None:
+        """Answer the calls whose models have come to something."""
+        waiting, self._pending = self._pending, []
+        for pending in waiting:
+            verdicts = {name: self._verdict(name, changed=pending.changed) for name in sorted(pending.models)}
+            if None in verdicts.values():
+                self._pending.append(pending)
+                continue
+            failures = [verdict for verdict in verdicts.values() if verdict]
+            if failures:
+                self._core.reply(pending.call, "UNKNOWN", not_available(failures))
+            else:
+                self._core.reply(pending.call, "OK", json.dumps(pending.answer()))
+
+    def _verdict(self, name: str, *, changed: bool) -> str | None:
+        return None if changed and self._registry.is_settling(name) else self._registry.verdict(name)
+
+    def _wait(self, pending: Pending) -> None:
+        self._pending = [*self._pending, pending][-MOST_PENDING:]
+
+    def _get_config(self, call: int, _model: str, _body: Any, _now: float) -> None:
+        config = self._formats.write(self._registry.configs)
+        answer = {"generation": self._registry.generation, "config": config}
+        self._core.reply(call, "OK", json.dumps(answer))
+
+    def _reload_config(self, call: int, _model: str, body: Any, now: float) -> None:
+        expected = body.get("generation")
+        if expected is not None and expected != self._registry.generation:
+            raise CallError(
+                "ABORTED",
+                f"the configuration has changed: its generation is {self._registry.generation}, not {expected};"
+                " get it again, and apply the change to what it is now",
+            )
+        if not body["config"]:  # TensorFlow Serving takes a configuration that says nothing as such
+            self._core.reply(call, "OK", json.dumps(self._outcome(())))
+            return
+        before = {model.name for model in self._registry.configs}
+        models = self._read(body["config"])
+        self._apply(models, now)
+        names = frozenset(model.name for model in models)
+        self._wait(Pending(call, names - before, lambda: self._outcome(names), changed=False))
+
+    def _load_model(self, call: int, model: str, body: Any, now: float) -> None:
+        if not body:
+            self._reload_model(call, model, None, now)
+            return
+        [config] = self._read({"model_config_list": {"config": [{**body, "name": model}]}})
+        self._apply([*self._others(model), config], now)
+        self._wait(Pending(call, frozenset({model}), lambda: self._versions(model)))
+
+    def _unload_model(self, call: int, model: str, _body: Any, now: float) -> None:
+        self._check_configured(model)
+        self._apply(self._others(model), now)
+        self._core.reply(call, "OK", "{}")
+
+    def _reload_model(self, call: int, model: str, _body: Any, _now: float) -> None:
+        self._check_configured(model)
+        self._registry.look_soon(model)
+        self._wait(Pending(call, frozenset({model}), lambda: self._versions(model)))
+
+    def _read(self, config: dict[str, Any]) -> list[ModelConfig]:
+        """The models that a client lists. What its words cannot say stays as it is for models that are there."""
+        known = {model.name: model for model in self._registry.configs}
+        return [
+            replace(known[one.name], **{name: getattr(one, name) for name in SAID}) if one.name in known else one
+            for one in self._formats.read(config)
+        ]
+
+    def _apply(self, models: Sequence[ModelConfig], now: float) -> None:
+        self._registry.apply(models, now, new_labels_may_wait=self._new_labels_may_wait)
+
+    def _others(self, model: str) -> list[ModelConfig]:
+        return [config for config in self._registry.configs if config.name != model]
+
+    def _check_configured(self, model: str) -> None:
+        if model not in {config.name for config in self._registry.configs}:
+            raise CallError("NOT_FOUND", f"model {model} is not configured; load it with a base_path")
+
+    def _outcome(self, names: Collection[str]) -> dict[str, Any]:
+        return {
+            "generation": self._registry.generation,
+            "models": {name: {"code": "OK", "message": ""} for name in sorted(names)},
+        }
+
+    def _versions(self, model: str) -> dict[str, Any]:
+        return {"versions": self._registry.statuses(model)}
+
+
+def not_available(failures: Sequence[str]) -> str:
+    """TensorFlow Serving's words for models that were asked for and do not serve."""
+    return f"{len(failures)} model(s) did not become available: {{{''.join(f'{failure}}}, ' for failure in failures)}}}"
+
+
+@dataclass(frozen=True)
+class ServerConfigs:
+    """TensorFlow Serving's own words, with what is the same for every model."""
+
+    defaults: ModelDefaults = field(default_factory=ModelDefaults)
+
+    def read(self, config: dict[str, Any]) -> Sequence[ModelConfig]:
+        return models_from_json(config, self.defaults)
+
+    def write(self, models: Sequence[ModelConfig]) -> dict[str, Any]:
+        return models_to_json(models)

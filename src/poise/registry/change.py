@@ -1,0 +1,56 @@
+"""What a new configuration means for a model that is served already. Pure functions."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from enum import Enum
+
+from poise.config import ModelConfig
+from poise.errors import ConfigError
+
+LIVE = frozenset(
+    {
+        "versions",
+        "labels",
+        "load_policy",
+        "poll_interval_s",
+        "load_attempts",
+        "load_timeout_s",
+        "restart_delay_s",
+        "restart_delay_max_s",
+        "stop_timeout_s",
+    }
+)
+"""Settings that apply to what is loaded already; any other makes it load anew."""
+
+
+class Change(Enum):
+    """What has to be done about a model."""
+
+    NONE = "none"
+    LIVE = "live"
+    """Its settings apply at once, and nothing is loaded again."""
+    ANEW = "anew"
+    """Its versions load anew beside the old ones, which go when a new one serves."""
+
+
+def change_of(before: ModelConfig, after: ModelConfig) -> Change:
+    """How far two configurations of one model differ. Raises ConfigError where the backend is another one."""
+    if before.backend != after.backend:
+        raise ConfigError(
+            f"Illegal to change a model's platform. For model {after.name}: it was {before.backend} and would be"
+            f" {after.backend}; give the new one another name, or unload the model first"
+        )
+    differing = {field.name for field in fields(after) if getattr(before, field.name) != getattr(after, field.name)}
+    if not differing:
+        return Change.NONE
+    return Change.LIVE if differing <= LIVE else Change.ANEW
+
+
+def changes(before: Mapping[str, ModelConfig], after: Iterable[ModelConfig]) -> dict[str, Change | None]:
+    """By name, what becomes of every model that is to be served; None for a new one. Raises ConfigError."""
+    wanted = list(after)
+    name, count = max(Counter(model.name for model in wanted).items(), key=lambda item: item[1], default=("", 0))
+    if count > 1:
+        raise ConfigError(f"Illegal to list model {name} multiple times in config list")
+    return {model.name: change_of(before[model.name], model) if model.name in before else None for model in wanted}

@@ -1,0 +1,41 @@
+import pytest
+
+from poise.config import BatchSettings, ModelConfig
+from poise.errors import ConfigError
+from poise.registry.change import Change, changes
+
+M = {"name": "m", "path": "/m"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        ({}, Change.NONE),
+        ({"versions": "all"}, Change.LIVE),
+        ({"labels": {"stable": 1}, "poll_interval_s": 7.0}, Change.LIVE),
+        ({"load_policy": "resource"}, Change.LIVE),
+        ({"path": "/elsewhere"}, Change.ANEW),
+        ({"workers": 2}, Change.ANEW),
+        ({"labels": {"stable": 1}, "options": {"xla": True}}, Change.ANEW),
+        ({"batching": BatchSettings(max_batch_size=8)}, Change.ANEW),
+    ],
+)
+def test_only_what_workers_were_started_with_loads_anew(settings, change):
+    before = ModelConfig(**M)
+    assert changes({"m": before}, [ModelConfig(**{**M, **settings})]) == {"m": change}
+
+
+def test_new_models_are_told_apart():
+    assert changes({"m": ModelConfig(**M)}, [ModelConfig(name="n", path="/n")]) == {"n": None}
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        ([ModelConfig(**M, backend="python")], "Illegal to change a model's platform. For model m: it was auto"),
+        ([ModelConfig(**M), ModelConfig(**M)], "Illegal to list model m multiple times in config list"),
+    ],
+)
+def test_what_cannot_be_is_refused(after, text):
+    with pytest.raises(ConfigError, match=text):
+        changes({"m": ModelConfig(**M)}, after)
