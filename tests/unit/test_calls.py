@@ -110,7 +110,7 @@ class TestSingleModels:
         desk = Desk(1).look().ready(1).ask("load_model", "n", {"base_path": "n"})
         desk.sources["n"].found = {5}
         desk.look().ready(2)
-        assert [one["version"] for one in desk.answer[1]["versions"]] == [5]
+        assert [one["version"] for one in desk.answer[1]["model_version_status"]] == ["5"]
         assert {model.name for model in desk.registry.configs} == {"m", "n"}
 
     def test_one_is_unloaded(self):
@@ -122,7 +122,8 @@ class TestSingleModels:
         desk = Desk(1, load_attempts=1, poll_interval_s=1000.0).look().failed(1).ask("reload_model", "m")
         assert desk.answer is None
         desk.look(after=0.0).ready(2)
-        assert desk.answer[1]["versions"][0]["state"] == 30
+        fine = {"error_code": "OK", "error_message": ""}
+        assert desk.answer[1]["model_version_status"] == [{"version": "1", "state": "AVAILABLE", "status": fine}]
 
     @pytest.mark.parametrize("name", ["unload_model", "reload_model", "load_model"])
     def test_one_that_nobody_knows_is_not_found(self, name):

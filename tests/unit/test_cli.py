@@ -29,7 +29,7 @@ def served(monkeypatch):
     found = SimpleNamespace(config=None, status=0, error=None, profile="release")
 
     class FakeServer:
-        def __init__(self, config):
+        def __init__(self, config, control):
             found.config = config
 
         def run(self):

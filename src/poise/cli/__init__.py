@@ -20,6 +20,11 @@ class Entry:
 
 COMMANDS = {
     "serve": Entry("poise.cli.serve", "serve", "Serve models over gRPC and HTTP."),
+    "models": Entry("poise.cli.models", "models", "List what a server serves."),
+    "load": Entry("poise.cli.models", "load", "Let a server load a model."),
+    "unload": Entry("poise.cli.models", "unload", "Let a server unload a model."),
+    "reload": Entry("poise.cli.models", "reload", "Let a server look at a model's versions now."),
+    "config": Entry("poise.cli.models", "config", "Show what a server is configured to serve, or change it."),
     "predict": Entry("poise.cli.predict", "predict", "Ask a served model."),
     "bench": Entry("poise.cli.bench", "bench", "Measure a served model under load."),
 }

@@ -16,6 +16,7 @@ from poise.cli.summary import describe_model
 from poise.config import Config, ServerSettings
 from poise.cpu import cpu_budget
 from poise.errors import ConfigError
+from poise.registry.control import Control
 from poise.registry.source import split_location
 from poise.workers.child import LOG_FORMAT
 
@@ -83,7 +84,7 @@ def serve(models: tuple[str, ...], file: Path | None, *, allow_debug_build: bool
       curl localhost:8501/v1/models/NAME:predict -d '{"instances": [...]}'
 
     Options about batching, backend and workers apply to every model named on the line. SIGTERM drains: readiness goes
-    off, requests under way are answered; a second signal exits at once.
+    off, requests under way are answered; a second signal exits at once. SIGHUP reads the models in the file again.
     """  # noqa: D301  (\b is a control character to click)
     try:
         config = read_config(models, file, options)
@@ -91,7 +92,8 @@ def serve(models: tuple[str, ...], file: Path | None, *, allow_debug_build: bool
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     logging.basicConfig(level=config.log_level, format=LOG_FORMAT, stream=sys.stderr)
-    sys.exit(run(config))
+    reread = None if file is None else lambda: read_config(models, file, options).models
+    sys.exit(run(config, Control(reread=reread)))
 
 
 def read_config(models: Iterable[str], file: Path | None, options: dict[str, Any]) -> Config:
@@ -160,7 +162,7 @@ def refuse_debug_build(*, allowed: bool) -> None:
         )
 
 
-def run(config: Config) -> int:
+def run(config: Config, control: Control | None = None) -> int:
     """Serve until told to stop. Raises ClickException when an address cannot be had."""
     from poise.server import PoiseServer  # noqa: PLC0415  (what is refused before needs none of it)
 
@@ -168,7 +170,7 @@ def run(config: Config) -> int:
     logger.info("%d cores to use, %d of them for I/O threads", cpus, config.server.io_threads)
     for model in config.models:
         logger.info("%s", describe_model(model, cpus))
-    server = PoiseServer(config)
+    server = PoiseServer(config, control=control)
     try:
         return server.run()
     except OSError as error:

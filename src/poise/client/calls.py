@@ -102,8 +102,13 @@ def _errors() -> Iterator[None]:
 
 
 def _rest(address: ModelAddress, method: str, suffix: str, body: bytes, timeout_s: float) -> Any:
-    path = address.path + suffix
-    status, answer = _core.http_call(address.target, method, path, body, timeout_s)
+    return rest(address.target, method, address.path + suffix, body, timeout_s)
+
+
+def rest(target: str, method: str, path: str, body: bytes, timeout_s: float) -> Any:
+    """The JSON object that a server's HTTP port answers. Raises CallError for anything else."""
+    with _errors():
+        status, answer = _core.http_call(target, method, path, body, timeout_s)
     try:
         parsed = json.loads(answer)
     except ValueError:
@@ -112,7 +117,7 @@ def _rest(address: ModelAddress, method: str, suffix: str, body: bytes, timeout_
         text = parsed.get("error") if isinstance(parsed, dict) else None
         raise CallError(f"the server answered HTTP {status}: {text or answer[:200].decode(errors='replace')}")
     if not isinstance(parsed, dict):
-        raise CallError(f"the server's answer to {path} is not JSON; is {address.target} the REST port?")
+        raise CallError(f"the server's answer to {path} is not JSON; is {target} the REST port?")
     return parsed
 
 

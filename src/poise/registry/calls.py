@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from poise.config import ModelConfig
-from poise.errors import PoiseError
+from poise.errors import CODES, PoiseError
 from poise.formats.model_config import ModelDefaults, models_from_json, models_to_json
+from poise.registry.policy import State
 from poise.registry.registry import Registry
+from poise.registry.roster import Status
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +174,17 @@ class Calls:
         }
 
     def _versions(self, model: str) -> dict[str, Any]:
-        return {"versions": self._registry.statuses(model)}
+        return {"model_version_status": [as_status_api(status) for status in self._registry.statuses(model)]}
+
+
+def as_status_api(status: Status) -> dict[str, Any]:
+    """One version's state in the form of TensorFlow Serving's status call."""
+    code = CODES[status["code"] - 1] if status["code"] else "OK"
+    return {
+        "version": str(status["version"]),
+        "state": State(status["state"]).name,
+        "status": {"error_code": code, "error_message": status["message"]},
+    }
 
 
 def not_available(failures: Sequence[str]) -> str:
