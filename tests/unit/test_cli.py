@@ -30,7 +30,7 @@ def served(monkeypatch):
 
     class FakeServer:
         def __init__(self, config, control):
-            found.config = config
+            found.config, found.control = config, control
 
         def run(self):
             if found.error:
