@@ -7,11 +7,12 @@ use std::path::Path;
 
 use protox::prost_reflect::prost::Message as _;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "grpc/health.proto",
     "tensorflow/saved_model.proto",
     "tensorflow_serving/model_server_config.proto",
     "tensorflow_serving/model_service.proto",
+    "tensorflow_serving/prediction_log.proto",
     "tensorflow_serving/prediction_service.proto",
     "tensorflow_serving/server_config.proto",
     "tensorflow_serving/session_bundle_config.proto",

@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("routes", "calls"),
     ("batching",),
     ("telemetry", "events"),
-    ("tensor", "model", "error", "config", "clock", "proto", "protojson"),
+    ("tensor", "model", "error", "config", "clock", "proto", "protojson", "tfrecord"),
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 LAST = len(LAYERS) - 1

@@ -17,6 +17,7 @@ pub mod routes;
 pub mod server;
 pub mod telemetry;
 pub mod tensor;
+pub mod tfrecord;
 pub mod workers;
 
 #[cfg(feature = "python")]

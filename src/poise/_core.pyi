@@ -23,6 +23,7 @@ __all__ = [
     "http_call",
     "predict",
     "proto_to_json",
+    "read_warmup",
     "run_load",
     "text_proto_to_json",
 ]
@@ -197,3 +198,11 @@ def text_proto_to_json(message: str, text: str) -> str:
 
 def proto_to_json(message: str, data: bytes) -> str:
     """The same for a serialized message. Fields that are not in our .proto files are left out."""
+
+def read_warmup(
+    path: str, most: int
+) -> list[tuple[str, list[tuple[str, str, tuple[int, ...], bytearray | list[bytes]]]]]:
+    """The calls in a warm-up file of TensorFlow Serving: (signature, inputs in the form of `Batch.inputs`) for each.
+
+    Raises ValueError with TensorFlow Serving's text for more than `most` records and for what is no such file.
+    """

@@ -182,6 +182,14 @@ class ModelConfig:
     """See BatchSettings."""
     options: dict[str, Any] = field(default_factory=dict)
     """What the backend takes, for instance `providers` of onnxruntime; keyword arguments of a Python model's class."""
+    warmup: bool = True
+    """Run a version before it is offered: the requests in its `assets.extra/tf_serving_warmup_requests`, and, but for
+    models in Python, a batch of every size that batches may have. Unset it when loading must be fast."""
+    warmup_iterations: int = 1
+    """How often each request of that file is run. Raise it for models that compile only at a later run."""
+    warmup_limit_s: float = 5.0
+    """How long batches of further sizes are tried; 0 to run the file's requests only. Raise it for models that compile
+    for each size."""
     load_timeout_s: float = 300.0
     """A worker that is not ready after this long is ended. Raise it for models that compile or download at start."""
     load_attempts: int = 3
@@ -202,7 +210,8 @@ class ModelConfig:
         if not self.path:
             raise ConfigError("path must not be empty")
         _positive(self, "workers", "load_timeout_s", "load_attempts", "restart_delay_s", "stop_timeout_s")
-        _not_negative(self, "poll_interval_s")
+        _positive(self, "warmup_iterations")
+        _not_negative(self, "poll_interval_s", "warmup_limit_s")
         if self.restart_delay_max_s < self.restart_delay_s:
             raise ConfigError(f"restart_delay_max_s must be at least restart_delay_s; was {self.restart_delay_max_s}")
         self._check_versions()

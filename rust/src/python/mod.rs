@@ -7,6 +7,7 @@ mod errors;
 mod loadgen;
 mod messages;
 mod server;
+mod warmup;
 mod worker;
 
 use pyo3::prelude::*;
@@ -19,5 +20,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<buffer::Buffer>()?;
     loadgen::register(module)?;
-    messages::register(module)
+    messages::register(module)?;
+    warmup::register(module)
 }

@@ -24,7 +24,10 @@ class ModelSource:
 
 
 class LoadedModel(Protocol):
-    """A version that is ready to run, used by one thread at a time."""
+    """A version that is ready to run, used by one thread at a time.
+
+    One whose `takes_made_up_inputs` is False is not warmed up with zeros.
+    """
 
     @property
     def signatures(self) -> tuple[Signature, ...]:

@@ -22,18 +22,20 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from poise.backends import select
 from poise.backends.base import LoadedModel, ModelSource
 from poise.errors import PoiseError, WorkerClosed, one_line
 from poise.types import signatures_to_json
-from poise.workers import loop
+from poise.workers import loop, warmup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 _PR_SET_PDEATHSIG = 1
@@ -51,13 +53,16 @@ class WorkerSpec:
     threads: int = 1
     """Cores that one batch may use: the CPU budget divided by the workers of the model."""
     log_level: str = "INFO"
+    warmup: warmup.Plan = field(default_factory=warmup.Plan)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> WorkerSpec:
-        return cls(**json.loads(text))
+        raw = json.loads(text)
+        plan = raw["warmup"]
+        return cls(**raw | {"warmup": warmup.Plan(**plan | {"allowed": tuple(plan["allowed"])})})
 
 
 class Worker(loop.Worker, Protocol):
@@ -69,19 +74,30 @@ class Worker(loop.Worker, Protocol):
 
 
 def serve(worker: Worker, spec: WorkerSpec, loaded: Callable[[], None] | None = None) -> None:
-    """Load, say so, run batches until the end, close. The same for a process and a thread.
+    """Load, warm up, say so, run batches until the end, close. The same for a process and a thread.
 
     `loaded` is called between loading and the first batch.
     """
     with contextlib.closing(worker), contextlib.suppress(WorkerClosed):
-        model = _load(worker, spec)
+        source = ModelSource(spec.model, spec.version, spec.path, spec.options, spec.threads)
+        model = _or_tell(worker, spec, lambda: select.load(source, spec.backend))
         if model is None:
             return
         with _closing(model, spec):
+            warmed = _or_tell(worker, spec, lambda: warmup.warm_up(model, spec.path, spec.warmup))
+            if warmed is None:
+                return
+            _log_warmed(spec, warmed)
             if loaded is not None:
                 loaded()
             worker.ready(signatures_to_json(model.signatures))
             loop.run(worker, model, spec.model, logger)
+
+
+def _log_warmed(spec: WorkerSpec, warmed: warmup.Warmed) -> None:
+    if warmed.records or warmed.batches:
+        text = "model %s version %d: warmed up in %.2f s: %d recorded requests, %d batches of other sizes"
+        logger.info(text, spec.model, spec.version, warmed.elapsed_s, warmed.records, warmed.batches)
 
 
 def run_thread(fd: int, spec: WorkerSpec) -> None:
@@ -111,12 +127,11 @@ def _connect(fd: int, exit_with_server: bool) -> Worker:
     return CoreWorker(fd, exit_with_server)
 
 
-def _load(worker: Worker, spec: WorkerSpec) -> LoadedModel | None:
-    """The model, or None once the server has been told why there is none."""
-    source = ModelSource(spec.model, spec.version, spec.path, spec.options, spec.threads)
+def _or_tell(worker: Worker, spec: WorkerSpec, step: Callable[[], T]) -> T | None:
+    """What the step gives, or None once the server has been told why there is no model to serve."""
     try:
-        model = select.load(source, spec.backend)
-    except PoiseError as error:  # its message is for people; backends have logged what lies behind it
+        return step()
+    except PoiseError as error:  # its message is for people; what lies behind it has been logged
         worker.fail_load(str(error))
         return None
     except BaseException as error:
@@ -125,7 +140,6 @@ def _load(worker: Worker, spec: WorkerSpec) -> LoadedModel | None:
         if isinstance(error, Exception):
             return None
         raise
-    return model
 
 
 @contextlib.contextmanager

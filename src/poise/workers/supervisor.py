@@ -18,6 +18,7 @@ from poise.workers.crew import Crew, Notice, Seat, VersionEnded, VersionFailed, 
 from poise.workers.launch import Launcher
 from poise.workers.reaper import REAP_EVERY_S, Leaving, Reaper
 from poise.workers.restart import Phase, Verdict, after_loss, failures_after, threads_per_worker
+from poise.workers.warmup import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Supervisor:
             options=config.options,
             threads=threads_per_worker(self._cpus, config.workers),
             log_level=self._log_level,
+            warmup=_warmup(config),
         )
         crew = self._crews[handle] = Crew(handle, config, spec, backoff)
         crew.seats = [Seat(crew, f"{config.name}/{version}/{index}") for index in range(config.workers)]
@@ -240,3 +242,14 @@ class Supervisor:
             del self._crews[crew.handle]
             ended = VersionEnded(crew.handle) if crew.why is None else VersionFailed(crew.handle, crew.why)
             self._notices.append(ended)
+
+
+def _warmup(config: ModelConfig) -> Plan:
+    batching = config.batching
+    return Plan(
+        enabled=config.warmup,
+        iterations=config.warmup_iterations,
+        limit_s=config.warmup_limit_s,
+        allowed=batching.allowed_batch_sizes,
+        most=batching.execution_size,
+    )

@@ -6,4 +6,5 @@ pub mod inference;
 pub mod json;
 pub mod predict;
 pub mod rest;
+pub mod warmup;
 pub mod wire;
