@@ -71,10 +71,12 @@ class FakeSource:
     """Files as a test says they are."""
 
     def __init__(self):
-        self.found, self.incomplete, self.sizes, self.problem = set(), set(), {}, ""
+        self.found, self.incomplete, self.sizes, self.problem, self.code = set(), set(), {}, "", "NOT_FOUND"
 
     def look(self):
-        return Listing({} if self.problem else {number: f"m/{number}" for number in self.found}, problem=self.problem)
+        if self.problem:
+            return Listing({}, problem=self.problem, code=self.code)
+        return Listing({number: f"m/{number}" for number in self.found})
 
     def complete(self, version, _now):
         return version not in self.incomplete

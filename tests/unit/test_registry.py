@@ -1,6 +1,6 @@
 import pytest
 
-from poise.registry.versions import COMPARE_EVERY_S, HISTORY
+from poise.registry.model import COMPARE_EVERY_S, HISTORY
 from support.registry import AVAILABLE, END, LOADING, SIGNATURES, START, UNLOADING, Stage
 
 
@@ -263,3 +263,37 @@ def test_retiring_all_unloads_everything_and_loads_nothing_more():
     stage.look(1, 2, 3)
     assert stage.registry.idle
     assert stage.states() == {1: END, 2: END}
+
+
+class TestModelsWithoutVersions:
+    """Whoever asks for their status is told why, not that they do not exist."""
+
+    def test_a_path_that_cannot_be_read_is_told(self):
+        stage = Stage()
+        stage.source.problem = "cannot read m: Permission denied"
+        stage.source.code = "PERMISSION_DENIED"
+        stage.look()
+        assert stage.core.statuses["m"] == [
+            {"version": 0, "state": START, "code": 7, "message": "cannot read m: Permission denied"}
+        ]
+
+    def test_an_empty_path_is_told_until_a_version_comes(self):
+        stage = Stage().look()
+        assert stage.status(0)["message"] == "m holds no version yet"
+        stage.look(3)
+        assert stage.states() == {3: LOADING}
+
+    def test_versions_asked_for_by_number_are_told(self):
+        stage = Stage(1, versions=(7, 8)).look()
+        assert stage.states() == {8: START, 7: START}
+        assert stage.status(7)["message"] == "m holds none of the versions asked for yet"
+
+    def test_what_is_served_is_not_mixed_with_a_passing_problem(self):
+        stage = Stage(1).look().ready(1)
+        stage.source.problem = "cannot read m: Stale file handle"
+        assert stage.look().states() == {1: AVAILABLE}
+
+    def test_a_model_that_was_unloaded_lacks_nothing(self):
+        stage = Stage().look()
+        stage.registry.apply([], stage.now)
+        assert stage.core.statuses["m"] == []

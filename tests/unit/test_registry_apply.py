@@ -160,7 +160,7 @@ class TestVerdicts:
 
     def test_of_a_path_without_versions(self):
         stage = Changing().look()
-        assert stage.registry.verdict("m") == "{name: m} due to error: m holds no version"
+        assert stage.registry.verdict("m") == "{name: m} due to error: m holds no version yet"
         stage.source.problem = "cannot read m: No such file or directory"
         stage.look()
         assert "No such file" in stage.registry.verdict("m")

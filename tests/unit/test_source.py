@@ -117,8 +117,10 @@ class TestListing:
         assert (listing.versions, listing.problem) == ({}, "")
 
     def test_a_missing_path_is_a_problem_not_an_empty_directory(self, tmp_path):
-        assert list_versions(str(tmp_path / "gone"), no_model).problem == (
-            f"cannot read {tmp_path}/gone: No such file or directory"
+        listing = list_versions(str(tmp_path / "gone"), no_model)
+        assert (listing.problem, listing.code) == (
+            f"cannot read {tmp_path}/gone: No such file or directory",
+            "NOT_FOUND",
         )
 
     @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from poise.config import BatchSettings, ModelConfig
+from poise.registry.model import Model
 from poise.registry.policy import POLICIES, Action, Load, State, Unload
 from poise.registry.roster import Roster, Status
 from poise.registry.source import Source
-from poise.registry.versions import Model, Version
+from poise.registry.versions import Version
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 from poise.config import ModelConfig
 from poise.registry.change import Change, changes
 from poise.registry.labels import check_labels, settled_labels
+from poise.registry.model import Model
 from poise.registry.policy import State
-from poise.registry.versions import Model
 
 #: Models no longer configured whose last states can still be asked for.
 MOST_PAST = 100

@@ -5,6 +5,7 @@ local disk. Looks are made on a timer rather than by inotify, which is silent ab
 on network file systems, where models often live.
 """
 
+import errno
 import os
 import re
 import stat
@@ -27,6 +28,13 @@ LONG_QUIET_S = 60.0
 GRAIN_S = 2.0
 #: A directory that shows no change is listed again after this long all the same.
 LISTING_SERVES_S = 10.0
+PROBLEM_CODES = {
+    errno.ENOENT: "NOT_FOUND",
+    errno.ENOTDIR: "NOT_FOUND",
+    errno.EACCES: "PERMISSION_DENIED",
+    errno.EPERM: "PERMISSION_DENIED",
+}
+"""What a status says about a path that cannot be read; anything else may pass."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Listing:
     """Version number to what a backend loads: a directory, a file, or `file.py:Class`."""
     warnings: tuple[str, ...] = ()
     problem: str = ""
+    code: str = "OK"
+    """Of the problem, as a gRPC code."""
 
 
 def parse_version(name: str) -> int | None:
@@ -129,7 +139,8 @@ def list_versions(location: str, holds_model: Callable[[Path], bool]) -> Listing
         if not chosen and holds_model(path):
             return Listing({1: location})
     except OSError as error:
-        return Listing({}, problem=f"cannot read {path}: {error.strerror or error}")
+        code = PROBLEM_CODES.get(error.errno or 0, "UNAVAILABLE")
+        return Listing({}, problem=f"cannot read {path}: {error.strerror or error}", code=code)
     return Listing({number: str(path / name) for number, name in chosen.items()}, warnings)
 
 
