@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use poise_core::frontends::tfs::json::{Format, parse_predict, write_predict};
+use poise_core::frontends::tfs::json::{Format, Style, parse_predict, write_predict};
 use poise_core::model::{Signature, TensorSpec};
 use poise_core::tensor::{DType, Tensor};
 
@@ -63,7 +63,7 @@ fn read(case: &str, dtype: DType, rows: usize, text: impl Fn(f64) -> String) {
 fn write(case: &str, rows: usize, number: impl Fn(f64) -> f32) {
     let bytes: Vec<u8> = numbers().take(rows * 64).flat_map(|value| number(value).to_le_bytes()).collect();
     let tensor = Tensor::fixed(DType::Float, [rows, 64].as_slice().into(), bytes.into()).expect("fits");
-    let write = || write_predict(Format::Row, &[("y", black_box(&tensor))]).expect("valid");
+    let write = || write_predict(Format::Row, Style::default(), &[("y", black_box(&tensor))]).expect("valid");
     report(&format!("write float {rows} x 64, {case}"), write().len(), 10_000 / rows, || {
         black_box(write());
     });

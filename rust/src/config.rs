@@ -25,6 +25,10 @@ pub struct ServerSettings {
     pub client_timeout_s: f64,
     /// Time limit of a request whose client names none; 0 for no limit.
     pub default_timeout_s: f64,
+    /// The same over REST; `None` for `default_timeout_s`.
+    pub rest_timeout_s: Option<f64>,
+    /// Let pages of any origin call the REST API.
+    pub cors: bool,
     /// Answer tensors as raw `tensor_content` instead of typed fields.
     pub tensor_content: bool,
     /// Whether clients may change what is served.

@@ -56,6 +56,10 @@ class ServerSettings:
     """Time a client has to send a whole request, and to take a whole answer. Raise it for slow links."""
     default_timeout_s: float = 60.0
     """Time limit of a request whose client names none; 0 for no limit. Lower it to what your clients really wait."""
+    rest_timeout_s: float | None = None
+    """The same over REST, if it is to differ; 0 for no limit. TensorFlow Serving's is 30."""
+    cors: bool = False
+    """Whether web pages of any origin may call the REST API. Set it where browsers are clients."""
     tensor_content: bool = False
     """Answer tensors as raw `tensor_content`, not in typed fields: faster, but old clients read typed fields only."""
     admin: bool = True
@@ -73,6 +77,8 @@ class ServerSettings:
         _positive(self, "io_threads", "max_message_bytes", "max_connections", "max_concurrent_streams")
         _positive(self, "client_timeout_s")
         _not_negative(self, "default_timeout_s")
+        if self.rest_timeout_s is not None:
+            _not_negative(self, "rest_timeout_s")
         if self.max_body_bytes_held < self.max_message_bytes:
             raise ConfigError(
                 f"max_body_bytes_held must hold at least one message of max_message_bytes"

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::Body;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tokio::sync::mpsc;
@@ -127,12 +127,12 @@ impl Answer {
         Self { content: Content::Stream(messages), trailers: Some(trailers) }
     }
 
-    /// The bytes of an answer that has them all, for HTTP/1.
-    pub fn into_full(self) -> Full<Bytes> {
-        let Content::Chunks(mut chunks) = self.content else { return Full::default() };
+    /// The bytes of an answer that has them all.
+    pub fn into_bytes(self) -> Bytes {
+        let Content::Chunks(mut chunks) = self.content else { return Bytes::new() };
         match chunks.len() {
-            0 | 1 => Full::new(chunks.pop().unwrap_or_default()),
-            _ => Full::new(chunks.concat().into()),
+            0 | 1 => chunks.pop().unwrap_or_default(),
+            _ => chunks.concat().into(),
         }
     }
 }

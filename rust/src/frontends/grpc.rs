@@ -12,7 +12,7 @@ use super::body::{self, Answer, Content};
 pub use super::frame::frame;
 use super::frame::{self, Chunks, Unframed};
 use super::state::{RequestTicket, State};
-use super::{health, tfs};
+use super::{health, percent, tfs};
 use crate::error::{Code, Error, Reason, Result};
 use crate::telemetry::Api;
 
@@ -163,17 +163,10 @@ fn parse_timeout(value: &HeaderValue) -> Result<Duration> {
         .ok_or_else(|| Error::bad_input(format!("grpc-timeout {value:?}: expected up to 8 digits and one of HMSmun")))
 }
 
-/// Percent-encodes all but printable ASCII, as gRPC asks for messages.
+/// A message as gRPC asks for it in a header, cut when it is long.
 fn percent_encode(message: &str) -> String {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes().take(LONGEST_MESSAGE) {
-        if (0x20..0x7f).contains(&byte) && byte != b'%' {
-            encoded.push(byte as char);
-        } else {
-            const HEX: &[u8; 16] = b"0123456789ABCDEF";
-            encoded.extend(['%', HEX[usize::from(byte >> 4)] as char, HEX[usize::from(byte & 15)] as char]);
-        }
-    }
+    let cut = message.len().min(LONGEST_MESSAGE);
+    let mut encoded = percent::encode(&message.as_bytes()[..cut]);
     if message.len() > LONGEST_MESSAGE {
         encoded.push_str("...TRUNCATED");
     }

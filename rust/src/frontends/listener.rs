@@ -19,7 +19,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::body::Answer;
 use super::state::{ConnectionTicket, State};
 use super::{http2, rest};
 use crate::error::Error;
@@ -108,7 +107,7 @@ async fn serve_http1(io: WatchedIo, state: Arc<State>, mut stop: watch::Receiver
 async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let response = super::guarded(&state, rest::call(Arc::clone(&state), request)).await;
     let response = response.unwrap_or_else(|| rest::refusal(&Error::internal(super::PANICKED)));
-    Ok(response.map(Answer::into_full))
+    Ok(response.map(|answer| Full::new(answer.into_bytes())))
 }
 
 /// What is known of a connection's progress.

@@ -7,6 +7,7 @@ pub mod grpc;
 pub mod health;
 pub mod http2;
 pub mod listener;
+pub mod percent;
 pub mod proto;
 pub mod rest;
 pub mod state;

@@ -1,84 +1,89 @@
-//! HTTP/1.1: routes, error bodies and headers; what a model's route means is its API's affair.
+//! HTTP/1.1: from a request to what answers it, error bodies, and what goes around every answer. What a model's route
+//! means is its API's affair.
+
+pub mod cors;
+pub mod operations;
+pub mod wishes;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use self::wishes::Wishes;
 use super::body::{self, Answer};
-use super::state::State;
+use super::state::{RequestTicket, State};
 use super::tfs;
 use crate::error::{Code, Error, Reason, Result};
-use crate::telemetry::Api;
+
+/// A client's time limit for its request.
+const TIMEOUT: &str = "poise-timeout-ms";
 
 /// Answers one request of an HTTP client.
 pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Answer> {
-    match dispatch(state, request).await {
-        Ok(response) => response,
-        Err(error) => refusal(&error),
-    }
-}
-
-async fn dispatch(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Answer>> {
-    let path = request.uri().path();
-    match path {
-        "/healthz" => return plain(request.method(), StatusCode::OK, "ok\n".into()),
-        "/readyz" => return readiness(&state, request.method()),
-        "/metrics" => return metrics(&state, request.method()),
-        _ => {}
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if let Some(answer) = operations::answer(&state, &head.method, path) {
+        return answer;
     }
     if !path.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("/v1/")) {
-        let message = format!("nothing at {path}: try /v1/models/NAME, /metrics, /readyz or /healthz");
-        return Err(Error::new(Code::NotFound, Reason::NotFound, message));
+        let message = format!("nothing at {path}: try /v1/models, /metrics, /readyz or /healthz");
+        return refusal(&Error::new(Code::NotFound, Reason::NotFound, message));
     }
-    let route = tfs::rest::route(request.method(), path)?;
-    if request.method() == Method::GET {
-        return tfs::rest::describe(&state, &route).map(json);
+    let wishes = Wishes::of(&head);
+    let pretty = wishes.as_ref().is_ok_and(|wishes| wishes.pretty);
+    let outcome = match wishes {
+        _ if head.method == Method::OPTIONS => cors::preflight(&head.headers),
+        Ok(wishes) => tfs::rest::answer(&state, &head, body, wishes).await,
+        Err(error) => Err(error),
+    };
+    let mut response = outcome.unwrap_or_else(|error| refusal(&error));
+    if pretty && is_json(response.headers()) {
+        response = response.map(|answer| Answer::full(tfs::json::indent(&answer.into_bytes())));
     }
-    if request.headers().contains_key(http::header::CONTENT_ENCODING) {
+    if state.settings.cors {
+        cors::allow(response.headers_mut());
+    }
+    response
+}
+
+/// Reads a request's whole body.
+pub async fn read(state: &State, ticket: &mut RequestTicket, head: &Parts, body: Incoming) -> Result<Bytes> {
+    if head.headers.contains_key(http::header::CONTENT_ENCODING) {
         let message = "Content-Encoding: expected identity (none); compressed bodies are not accepted";
         return Err(Error::new(Code::InvalidArgument, Reason::Unsupported, message));
     }
-    let mut ticket = state.admit();
-    let deadline = state.deadline(Instant::now(), None);
-    let bytes = body::read(&state, &mut ticket, request.into_body()).await;
-    let bytes = bytes.inspect_err(|error| state.telemetry.refused(Api::TfsRest, error.code, error.reason.label()))?;
-    tfs::rest::predict(&state, &route, bytes, deadline).await.map(json)
+    body::read(state, ticket, body).await
 }
 
-fn readiness(state: &State, method: &Method) -> Result<Response<Answer>> {
-    let ready = *state.ready.borrow();
-    let (status, text) =
-        if ready { (StatusCode::OK, "ready\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready\n") };
-    plain(method, status, text.into())
+/// The time limit that a client sets by a header.
+pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>> {
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let milliseconds = value.to_str().ok().and_then(|text| text.parse().ok()).map(Duration::from_millis);
+    let bad = || Error::bad_input(format!("Poise-Timeout-Ms: expected whole milliseconds but got {value:?}"));
+    milliseconds.ok_or_else(bad).map(Some)
 }
 
-fn metrics(state: &State, method: &Method) -> Result<Response<Answer>> {
-    let mut response = plain(method, StatusCode::OK, state.telemetry.text())?;
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    Ok(response)
-}
-
-fn plain(method: &Method, status: StatusCode, text: String) -> Result<Response<Answer>> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        let mut response = Response::new(Answer::empty());
-        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Ok(response);
-    }
-    let mut response = Response::new(Answer::full(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    Ok(response)
-}
-
-fn json(body: impl Into<Bytes>) -> Response<Answer> {
+pub fn json(body: impl Into<Bytes>) -> Response<Answer> {
     let mut response = Response::new(Answer::full(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json")
+}
+
+/// What is only read was written to.
+fn not_allowed(method: &Method, path: &str) -> Response<Answer> {
+    let message = format!("{path}: expected GET or HEAD but got {method}");
+    let mut response = refusal(&Error::new(Code::Unimplemented, Reason::Unsupported, message));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }
 
@@ -96,4 +101,24 @@ pub fn refusal(error: &Error) -> Response<Answer> {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_limits_are_whole_milliseconds() {
+        let limit = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(TIMEOUT, HeaderValue::from_str(text).unwrap());
+            timeout(&headers)
+        };
+        assert_eq!(timeout(&HeaderMap::new()).unwrap(), None);
+        assert_eq!(limit("0").unwrap(), Some(Duration::ZERO));
+        assert_eq!(limit("1500").unwrap(), Some(Duration::from_millis(1500)));
+        for bad in ["", "-1", "1.5", "1s", "99999999999999999999"] {
+            assert!(limit(bad).unwrap_err().message.starts_with("Poise-Timeout-Ms: expected whole milliseconds"));
+        }
+    }
 }

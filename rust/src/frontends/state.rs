@@ -62,8 +62,12 @@ impl State {
 
     /// The deadline of a request: the client's own, or the server's default.
     pub fn deadline(&self, arrived: Instant, asked: Option<Duration>) -> Option<Instant> {
-        let default = (self.settings.default_timeout_s > 0.0).then_some(self.settings.default_timeout_s);
-        asked.or(default.map(Duration::from_secs_f64)).and_then(|limit| arrived.checked_add(limit))
+        deadline(arrived, asked, self.settings.default_timeout_s)
+    }
+
+    /// The same over REST, where the default may differ.
+    pub fn rest_deadline(&self, arrived: Instant, asked: Option<Duration>) -> Option<Instant> {
+        deadline(arrived, asked, self.settings.rest_timeout_s.unwrap_or(self.settings.default_timeout_s))
     }
 
     /// Asks Python about the server itself, if this server lets its clients do so.
@@ -91,6 +95,12 @@ impl State {
         self.requests.fetch_add(1, Ordering::Relaxed);
         RequestTicket { state: Arc::clone(self), bytes: 0 }
     }
+}
+
+/// Seconds of 0 mean that there is no limit unless the client asks for one.
+fn deadline(arrived: Instant, asked: Option<Duration>, default_s: f64) -> Option<Instant> {
+    let default = (default_s > 0.0).then(|| Duration::from_secs_f64(default_s));
+    asked.or(default).and_then(|limit| arrived.checked_add(limit))
 }
 
 /// One open connection.

@@ -81,6 +81,8 @@ fn server() -> Server {
         max_concurrent_streams: 1,
         client_timeout_s: 1.0,
         default_timeout_s: 0.0,
+        rest_timeout_s: None,
+        cors: false,
         tensor_content: false,
         admin: true,
         metrics: true,

@@ -70,6 +70,15 @@ pub(super) fn write_float<R: Real>(out: &mut Vec<u8>, value: R) {
     }
 }
 
+/// Appends a value as JSON has it: null where it has no word for it.
+pub(super) fn write_or_null<R: Real>(out: &mut Vec<u8>, value: R) {
+    use std::num::FpCategory::*;
+    match value.class() {
+        Nan | Infinite => out.extend_from_slice(b"null"),
+        _ => write_float(out, value),
+    }
+}
+
 #[inline(always)]
 fn write_finite<R: Real>(out: &mut Vec<u8>, value: R) {
     let (mantissa, exponent) = value.split();

@@ -10,6 +10,7 @@ mod half;
 mod integer;
 mod nested;
 mod number;
+mod pretty;
 mod request;
 mod response;
 mod rows;
@@ -20,6 +21,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use pretty::indent;
 pub use request::parse_predict;
 pub use response::{write_error, write_predict};
 
@@ -30,4 +32,13 @@ pub enum Format {
     Row,
     /// `inputs`, `outputs`: tensors, each with a value for every row.
     Column,
+}
+
+/// Forms of an answer that clients may ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Numbers that JSON has no word for are null.
+    pub null: bool,
+    /// All strings as base64.
+    pub base64: bool,
 }

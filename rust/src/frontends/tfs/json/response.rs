@@ -5,11 +5,11 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::Format;
-use super::decimal::write_float;
+use super::decimal::{Real, write_float, write_or_null};
 use super::half::{BFLOAT16, HALF, widen};
 use super::integer::{write_integer, write_unsigned};
 use super::text::write_string;
+use super::{Format, Style};
 use crate::error::{Code, Error, Reason, Result};
 use crate::tensor::{DType, Data, Tensor};
 
@@ -17,12 +17,12 @@ use crate::tensor::{DType, Data, Tensor};
 const BYTES_SUFFIX: &str = "_bytes";
 
 /// Writes outputs as `predictions` or `outputs`: a single one bare, several by name.
-pub fn write_predict(format: Format, outputs: &[(&str, &Tensor)]) -> Result<Vec<u8>> {
+pub fn write_predict(format: Format, style: Style, outputs: &[(&str, &Tensor)]) -> Result<Vec<u8>> {
     if outputs.is_empty() {
         return Err(refused("Cannot convert empty tensor map to JSON"));
     }
     let rows = if format == Format::Row { Some(common_rows(outputs)?) } else { None };
-    let outputs = outputs.iter().map(|(name, tensor)| Output::new(name, tensor)).collect::<Result<Vec<_>>>()?;
+    let outputs = outputs.iter().map(|(name, tensor)| Output::new(name, tensor, style)).collect::<Result<Vec<_>>>()?;
     let mut out = Vec::with_capacity(32 + outputs.iter().map(Output::guess).sum::<usize>());
     out.extend_from_slice(if rows.is_some() { b"{\"predictions\":" } else { b"{\"outputs\":" });
     match (outputs.as_slice(), rows) {
@@ -94,10 +94,11 @@ struct Output<'a> {
     /// The name as a key, with its colon.
     key: Vec<u8>,
     tensor: &'a Tensor,
+    style: Style,
 }
 
 impl<'a> Output<'a> {
-    fn new(name: &'a str, tensor: &'a Tensor) -> Result<Self> {
+    fn new(name: &'a str, tensor: &'a Tensor, style: Style) -> Result<Self> {
         if let dtype @ (DType::Complex64 | DType::Complex128) = tensor.dtype() {
             let message = format!("Failed to write JSON value for tensor type: {dtype}");
             return Err(Error::new(Code::InvalidArgument, Reason::Unsupported, message));
@@ -105,7 +106,7 @@ impl<'a> Output<'a> {
         let mut key = Vec::with_capacity(name.len() + 3);
         write_string(&mut key, name);
         key.push(b':');
-        Ok(Self { name, key, tensor })
+        Ok(Self { name, key, tensor, style })
     }
 
     /// About how long the text will be.
@@ -165,13 +166,13 @@ impl<'a> Output<'a> {
 
     fn numbers(&self, out: &mut Vec<u8>, bytes: &Bytes, start: usize, end: usize) {
         match self.tensor.dtype() {
-            DType::Float => each(out, bytes, start, end, |out, item| write_float(out, f32::from_le_bytes(item))),
-            DType::Double => each(out, bytes, start, end, |out, item| write_float(out, f64::from_le_bytes(item))),
+            DType::Float => self.floats(out, &bytes[start * 4..end * 4], f32::from_le_bytes),
+            DType::Double => self.floats(out, &bytes[start * 8..end * 8], f64::from_le_bytes),
             DType::Half => {
-                each(out, bytes, start, end, |out, item| write_float(out, widen(u16::from_le_bytes(item), HALF)));
+                self.floats(out, &bytes[start * 2..end * 2], |item| widen(u16::from_le_bytes(item), HALF));
             }
             DType::BFloat16 => {
-                each(out, bytes, start, end, |out, item| write_float(out, widen(u16::from_le_bytes(item), BFLOAT16)));
+                self.floats(out, &bytes[start * 2..end * 2], |item| widen(u16::from_le_bytes(item), BFLOAT16));
             }
             DType::Int8 => each(out, bytes, start, end, |out, item| write_integer(out, i8::from_le_bytes(item).into())),
             DType::Int16 => {
@@ -199,8 +200,17 @@ impl<'a> Output<'a> {
         }
     }
 
+    fn floats<R: Real, const N: usize>(&self, out: &mut Vec<u8>, bytes: &[u8], read: impl Fn([u8; N]) -> R) {
+        let end = bytes.len() / N;
+        if self.style.null {
+            each(out, bytes, 0, end, |out, item| write_or_null(out, read(item)));
+        } else {
+            each(out, bytes, 0, end, |out, item| write_float(out, read(item)));
+        }
+    }
+
     fn strings(&self, out: &mut Vec<u8>, items: &[Bytes]) -> Result<()> {
-        let binary = self.name.ends_with(BYTES_SUFFIX);
+        let binary = self.style.base64 || self.name.ends_with(BYTES_SUFFIX);
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
@@ -222,7 +232,7 @@ impl<'a> Output<'a> {
         let name = self.name;
         refused(format!(
             "Tensor name: {name} holds bytes that are not UTF-8 text: outputs whose name ends in '{BYTES_SUFFIX}' are \
-             sent as base64, and the gRPC API sends any bytes"
+             sent as base64, and all are with ?b64=true"
         ))
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::write_predict;
+use super::super::{Style, write_predict};
 use super::*;
 
 /// A tensor of any dtype that JSON holds exactly, with any finite or infinite values but NaN.
@@ -57,9 +57,9 @@ proptest! {
     #[test]
     fn tensors_survive_a_round_trip(tensor in tensors(), rows: bool) {
         let (format, names) = if rows { (Format::Row, ["predictions", "instances"]) } else { (Format::Column, ["outputs", "inputs"]) };
-        let text = String::from_utf8(write_predict(format, &[("x", &tensor)]).unwrap()).unwrap();
+        let text = String::from_utf8(write_predict(format, Style::default(), &[("x", &tensor)]).unwrap()).unwrap();
         prop_assert_eq!(&one(tensor.dtype(), text.replacen(names[0], names[1], 1)), &tensor);
-        let named = write_predict(format, &[("x", &tensor), ("y", &tensor)]).unwrap();
+        let named = write_predict(format, Style::default(), &[("x", &tensor), ("y", &tensor)]).unwrap();
         let named = String::from_utf8(named).unwrap().replacen(names[0], names[1], 1);
         let (read, tensors) = parse(&signature(&[("x", tensor.dtype()), ("y", tensor.dtype())]), named).unwrap();
         prop_assert_eq!((read, &tensors[0], &tensors[1]), (format, &tensor, &tensor));

@@ -1,6 +1,6 @@
 //! Tensors and errors as text.
 
-use super::super::{write_error, write_predict};
+use super::super::{Style, write_error, write_predict};
 use super::*;
 use crate::error::Reason;
 
@@ -26,7 +26,7 @@ fn string_tensor(shape: &[usize], items: &[&'static str]) -> Tensor {
 }
 
 fn write(format: Format, outputs: &[(&str, &Tensor)]) -> String {
-    String::from_utf8(write_predict(format, outputs).unwrap()).unwrap()
+    String::from_utf8(write_predict(format, Style::default(), outputs).unwrap()).unwrap()
 }
 
 /// The text of one output in columns, without what is around it.
@@ -36,7 +36,7 @@ fn column(name: &str, tensor: &Tensor) -> String {
 }
 
 fn message(format: Format, outputs: &[(&str, &Tensor)]) -> String {
-    let error = write_predict(format, outputs).unwrap_err();
+    let error = write_predict(format, Style::default(), outputs).unwrap_err();
     assert_eq!(error.code, Code::InvalidArgument);
     error.message.into_owned()
 }
@@ -66,6 +66,9 @@ fn bytes_that_are_no_text_are_refused_or_base64() {
     let binary = Tensor::strings([1].as_slice().into(), vec![Bytes::from_static(b"\xff\0")]).unwrap();
     assert!(message(Format::Row, &[("y", &binary)]).starts_with("Tensor name: y holds bytes that are not UTF-8 text"));
     assert_eq!(column("y_bytes", &binary), r#"[{"b64":"/wA="}]"#);
+    let style = Style { base64: true, ..Style::default() };
+    let text = write_predict(Format::Row, style, &[("y", &binary)]).unwrap();
+    assert_eq!(text, br#"{"predictions":[{"b64":"/wA="}]}"#);
 }
 
 #[test]
@@ -83,6 +86,15 @@ fn floats_that_are_not_finite_are_bare_words() {
     let floats = float_tensor(&[2, 2], &[f32::NAN, f32::INFINITY, 3.0, f32::NEG_INFINITY]);
     assert_eq!(column("y", &floats), "[[NaN,Infinity],[3.0,-Infinity]]");
     assert_eq!(column("y", &double_tensor(&[1], &[-f64::NAN])), "[NaN]");
+}
+
+#[test]
+fn or_null_on_request() {
+    let style = Style { null: true, ..Style::default() };
+    let floats = float_tensor(&[4], &[f32::NAN, f32::INFINITY, -0.0, f32::NEG_INFINITY]);
+    let half = tensor(DType::Half, &[2], [[0x00, 0x7C], [0x00, 0x3C]]);
+    let text = write_predict(Format::Column, style, &[("f", &floats), ("h", &half)]).unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), r#"{"outputs":{"f":[null,null,-0.0,null],"h":[null,1.0]}}"#);
 }
 
 #[test]
