@@ -2,7 +2,7 @@ import pytest
 
 from poise.config import BatchSettings, ModelConfig
 from poise.errors import ConfigError
-from poise.registry.change import Change, changes
+from poise.registry.change import Change, Newcomer, changes, kept_versions
 
 M = {"name": "m", "path": "/m"}
 
@@ -39,3 +39,22 @@ def test_new_models_are_told_apart():
 def test_what_cannot_be_is_refused(after, text):
     with pytest.raises(ConfigError, match=text):
         changes({"m": ModelConfig(**M)}, after)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "available", "beside", "kept"),
+    [
+        pytest.param(set(), set(), True, {1, 2}, id="nothing is known of the newcomer"),
+        pytest.param(set(), set(), False, {1, 2}, id="nothing is known, and not both fit"),
+        pytest.param({2, 3}, set(), True, {1, 2}, id="it loads"),
+        pytest.param({2, 3}, set(), False, set(), id="it waits for room"),
+        pytest.param({2, 3}, {3}, True, {2}, id="it serves, but not yet what the leaver has"),
+        pytest.param({2, 3}, {2, 3}, True, set(), id="it serves all"),
+    ],
+)
+def test_a_leaver_keeps(wanted, available, beside, kept):
+    assert kept_versions({1, 2}, Newcomer(frozenset(wanted), frozenset(available), beside)) == kept
+
+
+def test_a_leaver_without_a_newcomer_keeps_nothing():
+    assert kept_versions({1, 2}, None) == set()

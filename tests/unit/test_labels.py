@@ -7,10 +7,11 @@ from poise.registry.labels import LabelError, check_labels, settled_labels
     ("wanted", "told", "available", "settled"),
     [
         ({"stable": 1, "canary": 2}, {}, {1, 2}, {"stable": 1, "canary": 2}),
-        ({"stable": 1, "canary": 2}, {}, {1}, {"stable": 1}),  # waits for its version
+        ({"stable": 1, "canary": 2}, {}, {1}, {"stable": 1, "canary": 2}),  # a new one has stood nowhere
         ({"stable": 2}, {"stable": 1}, {1}, {"stable": 1}),  # stays where it was
         ({"stable": 2}, {"stable": 1}, {1, 2}, {"stable": 2}),  # and moves
         ({"stable": 2}, {"stable": 2}, set(), {"stable": 2}),  # its version is gone for a while
+        ({"stable": 3}, {"stable": 2}, set(), {"stable": 2}),
         ({}, {"stable": 1}, {1}, {}),
         ({"a": 1, "b": 1}, {}, {1}, {"a": 1, "b": 1}),
     ],

@@ -6,7 +6,7 @@ from poise.config import ModelConfig
 from poise.errors import ConfigError
 from poise.registry.labels import LabelError
 from poise.registry.roster import MOST_PAST, merged_statuses
-from support.registry import AVAILABLE, END, LOADING, START, UNLOADING, Stage
+from support.registry import AVAILABLE, END, LOADING, START, UNLOADING, FakeSource, Stage
 
 
 class Changing(Stage):
@@ -29,7 +29,15 @@ class TestModelsThatComeAndGo:
         stage.look()
         assert stage.states() == {1: AVAILABLE}
         assert stage.states("n") == {7: LOADING}
-        assert stage.registry.missing() == ["n"]
+
+    def test_a_new_one_takes_no_server_out_of_service(self):
+        stage = Changing(1).look().ready(1).apply(config(), config("n"))
+        stage.sources["n"].found = {7}
+        assert stage.look().registry.ready
+        stage.ready(2)
+        stage.sources["n"].found = set()
+        stage.look()
+        assert stage.registry.missing() == ["n"]  # it has served: now it is missed
 
     def test_one_that_is_not_listed_is_unloaded_and_remembered(self):
         stage = Changing(1).look().ready(1).apply()
@@ -114,6 +122,28 @@ class TestModelsThatChange:
         stage.ended(1)
         assert stage.loads() == [1, 1]
 
+    def test_each_version_serves_on_until_it_is_loaded_anew(self):
+        stage = Changing(1, 2, versions=2).look().ready(1).ready(2)
+        stage.apply(config(versions=2, workers=2)).look().ready(3)
+        assert stage.states() == {2: AVAILABLE, 1: AVAILABLE}
+        assert [call for call in stage.core.calls if call[0] == "retire"] == [("retire", 1)]
+        stage.ready(4)
+        assert stage.core.calls[-2:] == [("publish", 4), ("retire", 2)]
+
+    def test_the_old_one_takes_up_nothing_new(self):
+        stage = Changing(1).look().ready(1).apply(config(path="new"))
+        stage.look(1, 2)
+        assert stage.loads() == [1]
+        assert stage.states()[1] == AVAILABLE
+
+    @pytest.mark.parametrize("load_policy", ["availability", "resource"])
+    def test_a_path_with_nothing_to_load_leaves_the_old_one_serving(self, load_policy):
+        stage = Changing(1).look().ready(1).apply(config(path="new", load_policy=load_policy))
+        stage.sources["new"].problem = "cannot read new"
+        stage.look()
+        assert stage.states() == {1: AVAILABLE, 0: START}
+        assert stage.status(0)["message"] == "cannot read new"
+
     def test_a_change_in_the_middle_of_a_change_ends_with_the_last(self):
         stage = Changing(1).look().ready(1).apply(config(workers=2)).look().apply(config(workers=3)).look()
         assert stage.workers.abandoned == [2]
@@ -123,11 +153,14 @@ class TestModelsThatChange:
 
 
 class TestLabels:
-    def test_wait_at_a_start_until_their_versions_serve(self):
-        stage = Changing(1, 2, versions=2, labels={"stable": 1, "canary": 2}).look().ready(1)
-        assert stage.labels() == {"canary": 2}
-        stage.ready(2)
+    def test_at_a_start_may_name_versions_that_are_not_there_yet(self):
+        stage = Changing(labels={"stable": 1, "canary": 2})
         assert stage.labels() == {"canary": 2, "stable": 1}
+
+    def test_stay_when_their_version_goes(self):
+        stage = Changing(1, labels={"stable": 1}).look().ready(1).look(2).ready(2).ended(1)
+        assert stage.states() == {2: AVAILABLE, 1: END}
+        assert stage.labels() == {"stable": 1}
 
     def test_move_when_the_new_version_serves_and_before_the_old_one_goes(self):
         stage = Changing(1, labels={"stable": 1}).look().ready(1).look(1, 2)
@@ -142,7 +175,28 @@ class TestLabels:
         with pytest.raises(LabelError, match="version 9 of model m"):
             stage.apply(config(labels={"stable": 9}))
         stage.apply(config(labels={"stable": 9}), new_labels_may_wait=True)
-        assert stage.labels() == {}
+        assert stage.labels() == {"stable": 9}
+
+    def test_to_versions_that_the_policy_leaves_out_are_refused(self):
+        stage = Changing(1, 2).look().ready(1)
+        with pytest.raises(LabelError, match="version 1 of model m"):
+            stage.apply(config(labels={"old": 1}))
+        stage.apply(config(labels={"old": 1}, versions=2))
+
+    def test_of_a_new_model_are_judged_by_what_is_on_disk(self):
+        stage = Changing(1)
+        stage.sources["n"] = FakeSource()
+        with pytest.raises(LabelError, match="version 3 of model n"):
+            stage.apply(config(), config("n", labels={"stable": 3}))
+        assert [model.name for model in stage.registry.configs] == ["m"]
+        stage.sources["n"].found = {3}
+        stage.apply(config(), config("n", labels={"stable": 3}))
+        assert stage.labels("n") == {"stable": 3}
+
+    def test_may_name_a_version_that_was_copied_a_moment_ago(self):
+        stage = Changing(1, poll_interval_s=100.0).look().ready(1)
+        stage.source.found = {1, 2}
+        stage.apply(config(labels={"stable": 2}))
 
     def test_go_with_their_model(self):
         stage = Changing(1, labels={"stable": 1}).look().ready(1).apply()

@@ -1,8 +1,8 @@
 """What a new configuration means for a model that is served already. Pure functions."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 
 from poise.config import ModelConfig
@@ -34,6 +34,16 @@ class Change(Enum):
     """Its versions load anew beside the old ones, which go when a new one serves."""
 
 
+@dataclass(frozen=True)
+class Newcomer:
+    """What a leaver must know about the model that takes its place."""
+
+    wanted: frozenset[int]
+    available: frozenset[int]
+    beside: bool
+    """Whether both may be loaded at once."""
+
+
 def change_of(before: ModelConfig, after: ModelConfig) -> Change:
     """How far two configurations of one model differ. Raises ConfigError where the backend is another one."""
     if before.backend != after.backend:
@@ -45,6 +55,19 @@ def change_of(before: ModelConfig, after: ModelConfig) -> Change:
     if not differing:
         return Change.NONE
     return Change.LIVE if differing <= LIVE else Change.ANEW
+
+
+def kept_versions(serving: Collection[int], newcomer: Newcomer | None) -> frozenset[int]:
+    """Which versions of a leaver serve on: all while the newcomer serves none, then those that it has yet to replace."""
+    if newcomer is None:
+        return frozenset()
+    if not newcomer.wanted:  # its path is empty, or cannot be read: better the old than none
+        return frozenset(serving)
+    if not newcomer.beside:
+        return frozenset()
+    if not newcomer.available:
+        return frozenset(serving)
+    return frozenset(serving) & (newcomer.wanted - newcomer.available)
 
 
 def changes(before: Mapping[str, ModelConfig], after: Iterable[ModelConfig]) -> dict[str, Change | None]:

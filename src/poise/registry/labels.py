@@ -1,7 +1,7 @@
 """Which version each label of a model stands for. Pure functions.
 
-A label moves only to a version that serves: until then it stays where it was, and a new one waits. Whoever names a
-version and its label in one configuration need not care which comes first.
+A label moves only to a version that serves: until then it stays where it was. Whoever names a version and its label
+in one configuration need not care which comes first. A label whose version goes stays.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,14 +16,11 @@ class LabelError(PoiseError):
 
 
 def settled_labels(wanted: Mapping[str, int], told: Mapping[str, int], available: Collection[int]) -> dict[str, int]:
-    """What labels stand for now: where they are wanted if that version serves, else where they stood before."""
-    found = {}
-    for label, version in wanted.items():
-        if version in available:
-            found[label] = version
-        elif label in told:
-            found[label] = told[label]
-    return found
+    """What labels stand for now: where they are wanted if that version serves, else where they stood before.
+
+    A new label has stood nowhere: who asks for it is told that its version is not there yet.
+    """
+    return {label: version if version in available else told.get(label, version) for label, version in wanted.items()}
 
 
 def check_labels(

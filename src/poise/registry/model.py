@@ -40,15 +40,16 @@ class Model:
         self._next_compare = 0.0
         self._noted: tuple[str, ...] = ()
         self._looked = False
-        self._dismissed = False
+        self._kept: frozenset[int] | None = None
 
     @property
     def serves(self) -> bool:
         return any(version.state is State.AVAILABLE for version in self.versions.values())
 
     @property
-    def dismissed(self) -> bool:
-        return self._dismissed
+    def kept(self) -> frozenset[int] | None:
+        """Of a leaver, the versions that serve on; None while it is no leaver."""
+        return None if self._kept is None else self._kept & self.available
 
     @property
     def holds(self) -> bool:
@@ -61,9 +62,9 @@ class Model:
         return frozenset(version.number for version in self.versions.values() if version.state is State.AVAILABLE)
 
     @property
-    def coming(self) -> frozenset[int]:
-        """Versions that serve, or that somebody may expect to."""
-        return self.available | self._aspired.versions | self._aspired.incomplete | self._listing.versions.keys()
+    def wanted(self) -> frozenset[int]:
+        """Versions that should serve, or would if their files were complete."""
+        return self._aspired.versions | self._aspired.incomplete
 
     def reconfigure(self, config: ModelConfig) -> None:
         """Take over settings for which nothing need be loaded again."""
@@ -72,13 +73,20 @@ class Model:
 
     def look_soon(self) -> None:
         """Look at the disk at the next tick, and try again then what has failed."""
-        self._next_look = None if self._dismissed else 0.0
+        self._next_look = 0.0
         for version in self.versions.values():
             version.retry_at = 0.0
 
-    def dismiss(self, now: float) -> None:
-        """Want no version any more, whatever is on disk."""
-        self._dismissed, self._next_look = True, None
+    def prospects(self, versions: int | str | tuple[int, ...]) -> frozenset[int]:
+        """Versions that serve, or would in time if these were asked for, by what is on disk now."""
+        listing = self.source.look()
+        found = (self._listing if listing.problem else listing).versions
+        coming = aspired_versions(versions, found, lambda _: True, lambda _: False).versions
+        return self.available | coming | frozenset(versions if isinstance(versions, tuple) else ())
+
+    def leave(self, kept: frozenset[int], now: float) -> None:
+        """Load nothing any more, whatever is on disk; of what serves only these serve on."""
+        self._kept = kept
         self.refresh(now)
 
     def verdict(self) -> str | None:
@@ -107,7 +115,7 @@ class Model:
 
     def due(self) -> float | None:
         """When to look again: at the interval, or when a version that failed is to be tried again."""
-        if self._dismissed:
+        if self._kept is not None:
             return None
         due = [] if self._next_look is None else [self._next_look]
         due += [self.versions[number].retry_at for number in self._aspired.versions if self._waits(number)]
@@ -129,9 +137,12 @@ class Model:
 
     def refresh(self, now: float) -> None:
         """Work out anew which versions are wanted, and which of them may be loaded (again)."""
+        if self._kept is not None:
+            self._aspired = Aspired(self._kept & self.available)
+            return
         self._aspired = aspired_versions(
             self.config.versions,
-            {} if self._dismissed else self._listing.versions,
+            self._listing.versions,
             lambda number: self._is_complete(number, now),
             self._is_failing,
         )
@@ -161,7 +172,7 @@ class Model:
 
     def _lacking(self) -> list[dict[str, Any]]:
         """The reason why there is nothing, under the numbers that were asked for by name, or else 0."""
-        if self._dismissed or not self._looked:
+        if self._kept is not None or not self._looked:
             return []
         named = self.config.versions if isinstance(self.config.versions, tuple) else (NO_VERSION,)
         code, message = self._lack()

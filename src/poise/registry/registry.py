@@ -71,11 +71,12 @@ class Registry:
         self._told: dict[str, list[Status]] = {}
         self._closing = False
         self.generation = 0
-        self.apply(list(models), 0.0)
+        self.apply(list(models), 0.0, new_labels_may_wait=True)
+        self._roster.count_on(model.name for model in self.configs)
 
     @property
     def ready(self) -> bool:
-        """Whether every configured model has a version that serves."""
+        """Whether no model is missing."""
         return not self._roster.missing()
 
     @property
@@ -84,7 +85,7 @@ class Registry:
         return not self._loaded
 
     def missing(self) -> list[str]:
-        """Names of the models that have no version that serves."""
+        """Models without a version that serves, of those there were at the start and those that have served before."""
         return self._roster.missing()
 
     @property
@@ -153,6 +154,7 @@ class Registry:
             self._fail(model, version, f"it cannot be published: {error}", INVALID_ARGUMENT, now)
         else:
             version.available()
+            self._roster.count_on([model.name])
             self._tell_labels(model.name)  # before an older version goes, so that a label is never without one
             logger.info("%s version %d is available", model.name, version.number)
         self._advance(model, now)
@@ -198,8 +200,8 @@ class Registry:
 
     def _let_go(self, now: float) -> None:
         """Unload models that are configured no more, or whose successor serves."""
-        for model in self._roster.to_dismiss():
-            model.dismiss(now)
+        for model, kept in self._roster.leavers():
+            model.leave(kept, now)
             self._advance(model, now)
         for name in self._roster.sweep():
             if successor := self._roster.current(name):  # it may have waited for the one that has gone

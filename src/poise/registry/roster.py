@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from poise.config import ModelConfig
-from poise.registry.change import Change, changes
+from poise.registry.change import Change, Newcomer, changes, kept_versions
 from poise.registry.labels import check_labels, settled_labels
 from poise.registry.model import Model
 from poise.registry.policy import State
@@ -41,6 +41,7 @@ class Roster:
         self._leaving: list[Model] = []
         self._past: dict[str, list[Status]] = {}
         self._labels: dict[str, dict[str, int]] = {}
+        self._counted_on: set[str] = set()
 
     def __iter__(self) -> Iterator[Model]:
         return iter([*self._current.values(), *self._leaving])
@@ -57,8 +58,15 @@ class Roster:
         return any(model.serves for model in self._named(name))
 
     def missing(self) -> list[str]:
-        """Names of configured models that have no version that serves."""
-        return [name for name in self._current if not self.serves(name)]
+        """Names of configured models that have no version that serves, and are counted on."""
+        return [name for name in self._current if name in self._counted_on and not self.serves(name)]
+
+    def count_on(self, names: Iterable[str]) -> None:
+        """From now on these models are missed when they do not serve.
+
+        One that comes later is not, until it has served once: to add a model must not take a server out of service.
+        """
+        self._counted_on.update(names)
 
     def may_load(self, model: Model) -> bool:
         """Whether a newcomer need not wait for its predecessor to be gone."""
@@ -70,18 +78,23 @@ class Roster:
         """What would become of each model. Raises ConfigError or LabelError where that cannot be."""
         found = changes({name: model.config for name, model in self._current.items()}, configs)
         for config in configs:
-            model = self._current.get(config.name)
-            if model is None or found[config.name] is Change.ANEW:
-                continue  # nobody knows yet what it will have
-            told = self._labels.get(config.name, {})
-            coming = model.coming | (set(config.versions) if isinstance(config.versions, tuple) else set())
-            check_labels(config.name, config.labels, told, coming, new_may_wait=new_labels_may_wait)
+            if config.labels:
+                told, coming = self._labels.get(config.name, {}), self._prospects(config, found[config.name])
+                check_labels(config.name, config.labels, told, coming, new_may_wait=new_labels_may_wait)
         return found
+
+    def _prospects(self, config: ModelConfig, change: Change | None) -> frozenset[int]:
+        """Versions of which something can be expected under a new configuration."""
+        current = self._current.get(config.name)
+        if current and change is not Change.ANEW:
+            return current.prospects(config.versions)
+        return self._make(config).prospects(config.versions) | (current.available if current else frozenset())
 
     def apply(self, configs: Sequence[ModelConfig], found: Mapping[str, Change | None]) -> None:
         """Serve these and no others, as `check` has found out."""
         for name in [name for name in self._current if name not in found]:
             self._leaving.append(self._current.pop(name))
+            self._counted_on.discard(name)
         for config in configs:
             match found[config.name]:
                 case Change.LIVE:
@@ -93,17 +106,20 @@ class Roster:
                     self._past.pop(config.name, None)
                     self._current[config.name] = self._make(config)
 
-    def to_dismiss(self) -> list[Model]:
-        """Leavers that nobody needs any more."""
-        return [model for model in self._leaving if not model.dismissed and self._may_go(model)]
+    def leavers(self) -> list[tuple[Model, frozenset[int]]]:
+        """Leavers of which less is needed than before, and the versions that still are."""
+        needed = [(model, self._needed(model)) for model in self._leaving]
+        return [(model, versions) for model, versions in needed if versions != model.kept]
 
-    def _may_go(self, model: Model) -> bool:
-        successor = self._current.get(model.name)
-        return successor is None or successor.serves or not model.serves or successor.config.load_policy == "resource"
+    def _needed(self, leaver: Model) -> frozenset[int]:
+        if (model := self._current.get(leaver.name)) is None:
+            return kept_versions(leaver.available, None)
+        beside = model.config.load_policy != "resource"
+        return kept_versions(leaver.available, Newcomer(model.wanted, model.available, beside))
 
     def sweep(self) -> list[str]:
         """Let go of leavers that hold nothing any more; their names."""
-        gone = [model for model in self._leaving if model.dismissed and not model.holds]
+        gone = [model for model in self._leaving if not model.holds]
         for model in gone:
             self._leaving.remove(model)
             if model.name not in self._current:
