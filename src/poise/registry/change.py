@@ -58,7 +58,7 @@ def change_of(before: ModelConfig, after: ModelConfig) -> Change:
 
 
 def kept_versions(serving: Collection[int], newcomer: Newcomer | None) -> frozenset[int]:
-    """Which versions of a leaver serve on: all while the newcomer serves none, then those that it has yet to replace."""
+    """Which versions of a leaver serve on: all while the newcomer serves none, then those it has yet to replace."""
     if newcomer is None:
         return frozenset()
     if not newcomer.wanted:  # its path is empty, or cannot be read: better the old than none
