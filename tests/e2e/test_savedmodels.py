@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(240)  # the first test waits for three processe
 
 SERVED = (
     *("half_plus_two", "half_plus_three", "matrix_half_plus_two", "bad_half_plus_two", "counter", "words"),
-    *("old_words", "echo", "keeper"),
+    *("old_words", "echo", "keeper", "with_default"),
 )
 EXAMPLE_OF_2 = b"\n\x0f\n\r\n\x01x\x12\x08\x12\x06\n\x04\x00\x00\x00@"
 """A serialized tf.Example with the float feature x."""
@@ -99,8 +99,14 @@ def test_metadata_is_that_of_the_file(tf: TfClient, server: ServerProcess):
         "classify_x2_to_y3": "classify",
     }
     regress = found["signatures"]["regress_x_to_y"]
-    assert regress["inputs"]["inputs"][:2] == ["string", [-1]]
-    assert regress["outputs"]["outputs"][:2] == ["float32", [-1, 1]]
+    assert regress["inputs"]["inputs"] == ["string", [-1], "tf_example:0"]
+    assert regress["outputs"]["outputs"] == ["float32", [-1, 1], "y:0"]
+
+
+def test_an_input_with_a_default_may_be_left_out(tf: TfClient, server: ServerProcess):
+    assert tf.predict(server.grpc, "with_default", floats(1, 2))["y"].tolist() == [10.0, 20.0]
+    given = {**floats(1, 2), "factor": np.float32(3)}
+    assert tf.predict(server.grpc, "with_default", given)["y"].tolist() == [3.0, 6.0]
 
 
 def test_a_shape_that_the_graph_refuses_is_the_clients_mistake(tf: TfClient, server: ServerProcess):

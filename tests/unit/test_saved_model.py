@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pytest
@@ -73,7 +72,7 @@ def test_tags_and_signatures_are_read_and_graphs_passed_over():
         inputs={"x": TensorInfo("x:0", FLOAT, (-1, 0, 3)), "factor": TensorInfo("f:0", FLOAT, ())},
         outputs={"y": TensorInfo("y:0", STRING, None)},
         method_name="tensorflow/serving/predict",
-        defaults={"factor": base64.b64encode(b"tensor\xff").decode()},
+        defaults={"factor": b"tensor\xff"},
     )
     assert large == MetaGraph(frozenset({"serve", "large"}), {})
 
@@ -139,10 +138,12 @@ def test_signatures_are_batched_where_rows_can_be_counted(inputs, outputs, decla
 
 
 def test_what_is_in_the_file_is_what_is_told():
-    [signature] = served({"b": info((-1,), STRING), "a": info((-1, 2))}, {"y": info((-1,))}, check_shapes=False)
+    inputs = {"b": info((-1,), STRING, "b_0:0"), "a": info((-1, 2))}
+    definition = SignatureDef(inputs, {"y": info((-1,))}, "m", {"b": b"tensor"})
+    [signature] = saved_model.signatures(MetaGraph(SERVE, {"f": definition}), check_shapes=False)
     assert signature == Signature(
-        (TensorSpec("a", "float", (-1, 2)), TensorSpec("b", "string", (-1,))),
-        (TensorSpec("y", "float", (-1,)),),
+        (TensorSpec("a", "float", (-1, 2), "t:0"), TensorSpec("b", "string", (-1,), "b_0:0", b"tensor")),
+        (TensorSpec("y", "float", (-1,), "t:0"),),
         name="f",
         method_name="m",
         check_shapes=False,

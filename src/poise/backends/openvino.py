@@ -119,13 +119,8 @@ def load(source: ModelSource) -> OpenVinoModel:
         logger.exception("%s: OpenVINO does not load it", path)
         raise ModelLoadError(f"{path}: OpenVINO does not load it: {reason(error)}") from error
     ins, outs = _ports(compiled.inputs), _ports(compiled.outputs)
-    if declared is None:
-        signature = own_signature(ins, outs, batched=options.batched)
-        aliases = {spec.name: {spec.name} for spec in (*signature.inputs, *signature.outputs)}
-    else:
-        signature, aliases = declared
-    inputs = places(signature.inputs, aliases, ins)
-    return OpenVinoModel(compiled, signature, inputs, places(signature.outputs, aliases, outs))
+    signature = declared or own_signature(ins, outs, batched=options.batched)
+    return OpenVinoModel(compiled, signature, places(signature.inputs, ins), places(signature.outputs, outs))
 
 
 def find(path: Path, file: str = "") -> Path:
@@ -158,18 +153,15 @@ def properties(options: OpenVinoOptions, threads: int) -> dict[str, Any]:
     return found | options.config
 
 
-def _declared(folder: Path, batched: bool | None) -> tuple[Signature, dict[str, set[str]]]:
-    """The one signature of a SavedModel that OpenVINO converts, and each tensor's names. Raises InvalidModel."""
-    graph = saved_model.read(folder)
-    served = {one.name: one for one in saved_model.signatures(graph, batched=batched)}
+def _declared(folder: Path, batched: bool | None) -> Signature:
+    """The one signature of a SavedModel that OpenVINO converts. Raises InvalidModel when it is not there."""
+    served = {one.name: one for one in saved_model.signatures(saved_model.read(folder), batched=batched)}
     others = ", ".join(sorted(served.keys() - {DEFAULT_SIGNATURE}))
     if DEFAULT_SIGNATURE not in served:
         raise InvalidModel(f"{folder}: OpenVINO runs {DEFAULT_SIGNATURE} only; it has {others or 'no signatures'}")
     if others:
         logger.warning("%s: OpenVINO runs %s only; left out: %s", folder, DEFAULT_SIGNATURE, others)
-    definition = graph.signatures[DEFAULT_SIGNATURE]
-    tensors = {**definition.inputs, **definition.outputs}
-    return served[DEFAULT_SIGNATURE], {alias: {alias, info.tensor} for alias, info in tensors.items()}
+    return served[DEFAULT_SIGNATURE]
 
 
 def own_signature(inputs: Iterable[Port], outputs: Iterable[Port], *, batched: bool | None = None) -> Signature:
@@ -183,11 +175,14 @@ def own_signature(inputs: Iterable[Port], outputs: Iterable[Port], *, batched: b
         raise InvalidModel(str(error)) from None
 
 
-def places(specs: Iterable[TensorSpec], aliases: Mapping[str, set[str]], ports: Sequence[Port]) -> dict[str, int]:
-    """Where each tensor of a signature is among OpenVINO's. Raises InvalidModel when they are not the same."""
+def places(specs: Iterable[TensorSpec], ports: Sequence[Port]) -> dict[str, int]:
+    """Where each tensor of a signature is among OpenVINO's. Raises InvalidModel when they are not the same.
+
+    OpenVINO calls them as the signature does, or, in other releases of it, as the graph does.
+    """
     found = {}
     for spec in specs:
-        port = next((port for port in ports if port.names & aliases[spec.name]), None)
+        port = next((port for port in ports if port.names & {spec.name, spec.tensor}), None)
         if port is None:
             there = ", ".join(port.shown for port in ports) or "none"
             raise InvalidModel(f"OpenVINO lost {spec.name} in converting the model; it has {there}")
@@ -200,7 +195,8 @@ def places(specs: Iterable[TensorSpec], aliases: Mapping[str, set[str]], ports: 
 def _spec(port: Port) -> TensorSpec:
     if port.dtype is None:
         raise InvalidModel(f"{port.shown} cannot be served by OpenVINO")
-    return TensorSpec(min(port.names), port.dtype, port.shape)
+    name = min(port.names)
+    return TensorSpec(name, port.dtype, port.shape, name)
 
 
 def _ports(found: Iterable[Any]) -> list[Port]:

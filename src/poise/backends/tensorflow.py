@@ -94,15 +94,13 @@ class TensorFlowOptions:
 class TensorFlowModel:
     """A session with the signatures of its graph."""
 
-    def __init__(
-        self, session: Any, graph: saved_model.MetaGraph, signatures: tuple[Signature, ...], *, inline: bool
-    ) -> None:
+    def __init__(self, session: Any, signatures: tuple[Signature, ...], *, inline: bool) -> None:
         self._session = session
-        self._graph = graph
         self._inline = inline
-        self._inputs = {one.name: [spec.name for spec in one.inputs] for one in signatures}
-        self._outputs = {one.name: tuple(sorted(spec.name for spec in one.outputs)) for one in signatures}
-        self._calls = {(name, outputs): self._call(name, outputs) for name, outputs in self._outputs.items()}
+        self._inputs = {one.name: {spec.name: spec.tensor for spec in one.inputs} for one in signatures}
+        self._outputs = {one.name: {spec.name: spec.tensor for spec in one.outputs} for one in signatures}
+        everything = [(name, tuple(outputs)) for name, outputs in self._outputs.items()]
+        self._calls = {one: self._call(*one) for one in everything}
         self.signatures = signatures
 
     def run(self, signature: str, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Any]:
@@ -125,16 +123,15 @@ class TensorFlowModel:
     def _another(self, signature: str, wanted: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
         """The call for outputs that were not asked for together before: of a graph cut down to them, or for all."""
         if len(self._calls) >= MOST_SUBSETS + len(self._outputs):
-            wanted = self._outputs[signature]
+            wanted = tuple(self._outputs[signature])
         call = self._calls.get((signature, wanted)) or self._call(signature, wanted)
         self._calls[signature, wanted] = call
         return wanted, call
 
     def _call(self, signature: str, outputs: tuple[str, ...]) -> Any:
-        definition = self._graph.signatures[signature]
         options = config_pb2.CallableOptions()
-        options.feed.extend(definition.inputs[name].tensor for name in self._inputs[signature])
-        options.fetch.extend(definition.outputs[name].tensor for name in outputs)
+        options.feed.extend(self._inputs[signature].values())
+        options.fetch.extend(self._outputs[signature][name] for name in outputs)
         if self._inline:
             options.run_options.inter_op_thread_pool = -1  # the caller's thread
         # What Session.make_callable ends in, less 0.4 ms that it spends in Python on each call.
@@ -154,7 +151,7 @@ def load(source: ModelSource) -> TensorFlowModel:
     config = session_config(options, source.threads)
     try:
         session = _session(folder, options, config)
-        model = TensorFlowModel(session, graph, signatures, inline=options.inter_op_threads == 1)
+        model = TensorFlowModel(session, signatures, inline=options.inter_op_threads == 1)
     except Exception as error:
         logger.exception("%s: TensorFlow does not load it", path)
         raise ModelLoadError(f"{path}: TensorFlow does not load it: {reason(error)}") from error

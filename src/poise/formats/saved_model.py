@@ -6,7 +6,6 @@ the rest is skipped by its length and never leaves the disk.
 
 from __future__ import annotations
 
-import base64
 import logging
 import mmap
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,8 +61,8 @@ class SignatureDef:
     inputs: Mapping[str, TensorInfo]
     outputs: Mapping[str, TensorInfo]
     method_name: str
-    defaults: Mapping[str, str]
-    """For inputs that a request may leave out: the base64 of a serialized TensorProto."""
+    defaults: Mapping[str, bytes]
+    """For inputs that a request may leave out: a serialized TensorProto."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,8 @@ def signatures(graph: MetaGraph, *, batched: bool | None = None, check_shapes: b
 
 
 def _served(name: str, definition: SignatureDef, batched: bool | None, check_shapes: bool) -> Signature:
-    inputs = tuple(_spec(alias, info) for alias, info in sorted(definition.inputs.items()))
+    defaults = definition.defaults
+    inputs = tuple(_spec(alias, info, defaults.get(alias)) for alias, info in sorted(definition.inputs.items()))
     outputs = tuple(_spec(alias, info) for alias, info in sorted(definition.outputs.items()))
     specs = [*inputs, *outputs]
     countable = rows_can_be_counted(specs if batched is None else [spec for spec in specs if spec.shape is not None])
@@ -123,10 +123,10 @@ def _served(name: str, definition: SignatureDef, batched: bool | None, check_sha
     return Signature(inputs, outputs, name, definition.method_name, batched=shared, check_shapes=check_shapes)
 
 
-def _spec(alias: str, info: TensorInfo) -> TensorSpec:
+def _spec(alias: str, info: TensorInfo, default: bytes | None = None) -> TensorSpec:
     if info.dtype not in DTYPES or not info.tensor:
         raise ValueError(f"{alias} is no plain tensor of a type that can be served (tensorflow.DataType {info.dtype})")
-    return TensorSpec(alias, DTYPES[info.dtype], info.shape)
+    return TensorSpec(alias, DTYPES[info.dtype], info.shape, info.tensor, default)
 
 
 def _show(tags: frozenset[str]) -> str:
@@ -166,7 +166,7 @@ def _signature(data: memoryview) -> SignatureDef:
         elif number == 2:
             outputs[name] = _tensor(value)
         elif number == 4:
-            defaults[name] = base64.b64encode(value).decode()
+            defaults[name] = bytes(value)
     return SignatureDef(inputs, outputs, method_name, defaults)
 
 
