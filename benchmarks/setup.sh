@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes what the benchmark needs: Debian's nginx, h2load and wrk, and benchmarks/.venv with the other servers in it.
 #   benchmarks/setup.sh        install (does only what is missing)
+#   benchmarks/setup.sh export make benchmarks/.venv-export, which engines.py has its network made in
 #   benchmarks/setup.sh lock   write requirements/bench.txt anew from requirements/bench.in
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,7 +47,17 @@ messages() {
         --python_out=benchmarks/generated --pyi_out=benchmarks/generated benchmarks/protos/*.proto
 }
 
+# For engines.py alone: TensorFlow and the converter to ONNX.
+exporter() {
+    local stamp=benchmarks/.venv-export/requirements.sha256
+    if [ -f "$stamp" ] && sha256sum --quiet --check "$stamp" >/dev/null 2>&1; then return; fi
+    "${PYTHON:-python3.11}" -m venv --clear benchmarks/.venv-export
+    benchmarks/.venv-export/bin/pip install --quiet --no-deps --require-hashes -r requirements/export.txt
+    sha256sum requirements/export.txt >"$stamp"
+}
+
 if [ "${1:-install}" = lock ]; then lock; exit; fi
+if [ "${1:-install}" = export ]; then exporter; exit; fi
 programs
 environment
 triton_stub

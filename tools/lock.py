@@ -17,6 +17,7 @@ OPTIONS: dict[str, list[str]] = {
     "tfclient": ["--override=tfclient.override"],
     "demo": ["--no-deps"],  # these wheels are opened, never installed
     "pitch": ["--no-deps"],
+    "export": [],
 }
 
 
