@@ -119,12 +119,15 @@ class PoiseServer:
         for kind, number, text in self._core.events(wait_s):
             if kind == "log":
                 core_logger.log(number, "%s", text)
+            elif kind == "call" and self.stop_requested:
+                self._core.reply(number, "UNAVAILABLE", "the server is stopping")
             elif kind == "call":
                 self._calls.handle(number, text, self._clock.now())
             else:
                 self._supervisor.on_event(kind, number, text, self._clock.now())
         now = self._clock.now()
-        self._rereader.tick(now)
+        if not self.stop_requested:
+            self._rereader.tick(now)
         self._registry.tick(now)
         self._supervisor.tick(now)
         self._deliver(now)

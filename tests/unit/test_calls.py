@@ -1,6 +1,7 @@
 """Calls about the server itself, answered from a registry that is moved by hand."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ class FakeFormats:
         ]
 
     def write(self, models):
-        return {"models": [model.name for model in models]}
+        return {"model_config_list": {"config": [{"name": one.name, "base_path": one.path} for one in models]}}
 
 
 class Desk(Stage):
@@ -74,6 +75,11 @@ class TestReload:
         assert desk.answer == ("UNKNOWN", text)
         assert [model.name for model in desk.registry.configs] == ["m", "n"]
 
+    def test_looks_at_the_disk_at_once_and_tries_again_what_failed(self):
+        desk = Desk(1, poll_interval_s=1000.0, load_attempts=1).look().failed(1).reload("m")
+        desk.look(after=0.0)
+        assert desk.loads() == [1, 1]
+
     def test_is_not_held_up_by_another_that_hangs(self):
         desk = Desk(1).look().ready(1).reload("m", "n")
         first = desk.asked
@@ -115,8 +121,16 @@ class TestSingleModels:
 
     def test_one_is_unloaded(self):
         desk = Desk(1).look().ready(1).ask("unload_model", "m")
-        assert desk.answer == ("OK", {})
         assert desk.registry.configs == ()
+        assert desk.answer is None
+        assert desk.ended(1).answer == ("OK", {})
+
+    def test_one_is_changed_by_what_is_said_of_it(self):
+        desk = Desk(1, 2, workers=2).look().ready(1).ask("load_model", "m", {"version_labels": {"stable": 2}})
+        assert desk.look().answer[0] == "OK"
+        [config] = desk.registry.configs
+        assert (config.path, config.workers, config.labels) == ("m", 2, {"stable": 2})
+        assert desk.loads() == [2]
 
     def test_one_that_failed_is_tried_again(self):
         desk = Desk(1, load_attempts=1, poll_interval_s=1000.0).look().failed(1).ask("reload_model", "m")
@@ -131,12 +145,30 @@ class TestSingleModels:
 
 
 def test_the_configuration_can_be_got():
-    assert Desk(1).ask("get_config").answer == ("OK", {"generation": 1, "config": {"models": ["m"]}})
+    code, answer = Desk(1).ask("get_config").answer
+    assert (code, answer["generation"]) == ("OK", 1)
+    [model] = answer["config"]["model_config_list"]["config"]
+    assert model == {"name": "m", "base_path": str(Path("m").absolute())}  # which means the same to every client
 
 
-def test_a_call_of_nonsense_is_answered():
-    desk = Desk(1).ask("reload_config", body=[])
-    assert desk.answer[0] == "INTERNAL"
+def test_what_was_got_can_be_given_back():
+    desk = Desk(1).look().ready(1).ask("get_config")
+    body = {"config": desk.answer[1]["config"], "generation": 1}
+    assert desk.ask("reload_config", body=body).answer[0] == "OK"
+    desk.look()
+    assert desk.loads() == [1]
+    assert desk.registry.configs[0].path == "m"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [("reload_config", []), ("reload_config", {"config": 7}), ("reload_config", {}), ("load_model", ["x"])],
+    ids=str,
+)
+def test_a_call_of_nonsense_is_refused(name, body):
+    code, text = Desk(1).ask(name, "m", body).answer
+    assert code == "INVALID_ARGUMENT"
+    assert "JSON object" in text
 
 
 def test_failures_are_listed():

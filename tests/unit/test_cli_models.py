@@ -9,12 +9,13 @@ from poise.client import CallError, admin
 STATUS = {"version": "2", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
 BROKEN = {"version": "3", "state": "END", "status": {"error_code": "INTERNAL", "error_message": "bad graph"}}
 MODEL = {"name": "m", "model_version_status": [BROKEN, STATUS], "version_labels": {"stable": "2"}}
+CONFIG = {"model_config_list": {"config": [{"name": "m"}, {"name": "n"}]}}
 ANSWERS = {
     ("GET", "/v1/models"): {"models": [MODEL]},
     ("POST", "/v1/models/m:load"): {"model_version_status": [STATUS]},
     ("POST", "/v1/models/m:reload"): {"model_version_status": [BROKEN, STATUS]},
     ("POST", "/v1/models/m:unload"): {},
-    ("GET", "/v1/config"): {"generation": 4, "config": {"model_config_list": {"config": []}}},
+    ("GET", "/v1/config"): {"generation": 4, "config": CONFIG},
     ("POST", "/v1/config"): {"generation": 5, "models": {}},
 }
 
@@ -54,11 +55,18 @@ def test_a_model_is_loaded_from_a_path_or_again(server, tmp_path):
 
 def test_a_model_is_looked_at_again_and_unloaded():
     assert invoke("reload", "m").output.splitlines() == ["m version 3: END", "m version 2: AVAILABLE"]
-    assert invoke("unload", "m").output == "m is being unloaded\n"
+    assert invoke("unload", "m").output == "m is unloaded\n"
+
+
+def test_all_models_are_looked_at_again_whatever_becomes_of_some():
+    result = invoke("reload")
+    assert result.exit_code == 1
+    assert "m version 2: AVAILABLE" in result.output
+    assert "n: the server answered HTTP 404" in result.output
 
 
 def test_the_configuration_is_shown_and_replaced(server, tmp_path):
-    assert json.loads(invoke("config").output) == {"model_config_list": {"config": []}}
+    assert json.loads(invoke("config").output) == CONFIG
     file = tmp_path / "models.config"
     file.write_text("model_config_list {}")
     assert json.loads(invoke("config", str(file)).output)["generation"] == 5

@@ -49,7 +49,7 @@ def test_files_are_read_again_at_the_interval():
     assert stage.registry.generation == 1  # they say what they said
 
 
-@pytest.mark.parametrize("error", [ConfigError("models.config: bad"), OSError("gone")])
+@pytest.mark.parametrize("error", [ConfigError("models.config: bad"), OSError("gone"), ValueError("odd")])
 def test_files_that_cannot_be_used_change_nothing(error, caplog):
     files = Files("n")
     files.error = error
@@ -62,6 +62,26 @@ def test_files_that_cannot_be_used_change_nothing(error, caplog):
     rereader.request()
     rereader.tick(2.0)
     assert names(stage) == ["n"]
+
+
+def test_the_same_mistake_is_logged_once_at_the_interval_and_each_time_it_is_asked_for(caplog):
+    files = Files("n")
+    files.error = ConfigError("models.config: bad")
+    _, rereader = made(files, every_s=1.0)
+    for second in (1.0, 2.0, 3.0):
+        rereader.tick(second)
+    assert caplog.text.count("bad") == 1
+    rereader.request()
+    rereader.tick(3.5)
+    assert caplog.text.count("bad") == 2
+
+
+def test_models_stay_in_the_order_of_the_files():
+    files = Files("n", "m")
+    stage, rereader = made(files, every_s=1.0)
+    rereader.tick(1.0)
+    rereader.tick(2.0)
+    assert (names(stage), stage.registry.generation) == (["n", "m"], 2)
 
 
 def test_without_files_there_is_a_word_in_the_log(caplog):

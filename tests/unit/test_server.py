@@ -44,6 +44,7 @@ class FakeCore:
     handles: int = 0
     workers: int = 100
     ready: list = field(default_factory=list)
+    replies: list = field(default_factory=list)
 
     def start(self):
         self.calls.append("start")
@@ -78,7 +79,7 @@ class FakeCore:
         self.calls.append(("labels", model, json.loads(labels_json)))
 
     def reply(self, call, code, text):
-        self.calls.append(("reply", call, code, text))
+        self.replies.append((call, code, text))
 
     def set_ready(self, ready):
         self.calls.append(("ready", ready))
@@ -205,6 +206,22 @@ class TestLoop:
     def test_messages_of_the_data_plane_go_to_the_log(self, caplog):
         Stage("m").step(("log", logging.ERROR, "100% of it"))
         assert ("poise.core", logging.ERROR, "100% of it") in caplog.record_tuples
+
+
+class TestCalls:
+    def ask(self, stage, name, body=None):
+        return stage.step(("call", 7, json.dumps({"name": name, "model": "m", "body": body})))
+
+    def test_are_answered(self):
+        stage = self.ask(Stage("m"), "get_config")
+        assert [reply[:2] for reply in stage.core.replies] == [(7, "OK")]
+
+    def test_are_refused_once_the_server_stops(self):
+        stage = Stage("m").serving()
+        stage.server.request_stop()
+        self.ask(stage, "unload_model")
+        assert stage.core.replies == [(7, "UNAVAILABLE", "the server is stopping")]
+        assert stage.core.statuses["m"] == {1: State.AVAILABLE}
 
 
 class TestStop:

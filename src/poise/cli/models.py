@@ -71,7 +71,7 @@ def models(target: str, timeout_s: float, *, as_json: bool) -> None:
 @click.command(cls=UsageCommand)
 @click.argument("model")
 @click.option("--path", type=click.Path(path_type=Path), help="Its base path: a directory of versions.")
-@click.option("--platform", help="What runs it: tensorflow, onnxruntime, openvino, python or auto. [auto]")
+@click.option("--platform", help="What runs it: tensorflow, onnxruntime, openvino, python or auto. [by its files]")
 @of_a_server
 @as_json_option
 def load(model: str, path: Path | None, platform: str | None, target: str, **options: Any) -> None:
@@ -84,7 +84,8 @@ def load(model: str, path: Path | None, platform: str | None, target: str, **opt
       poise load resnet --path /models/resnet
       poise load resnet
     """  # noqa: D301  (\b is a control character to click)
-    config = {"base_path": str(path.absolute()), "model_platform": platform or "auto"} if path else {}
+    said = {"base_path": path and str(path.absolute()), "model_platform": platform}
+    config = {field: value for field, value in said.items() if value}
     with explained():
         answer = Admin(target, options["timeout_s"]).load(model, config)
     show_versions(model, answer, as_json=options["as_json"])
@@ -94,7 +95,7 @@ def load(model: str, path: Path | None, platform: str | None, target: str, **opt
 @click.argument("model")
 @of_a_server
 def unload(model: str, target: str, timeout_s: float) -> None:
-    """Let a server unload MODEL. Requests under way are answered first.
+    """Let a server unload MODEL, and wait until it has. Requests under way are answered first.
 
     \b
     Try:
@@ -102,23 +103,45 @@ def unload(model: str, target: str, timeout_s: float) -> None:
     """  # noqa: D301  (\b is a control character to click)
     with explained():
         Admin(target, timeout_s).unload(model)
-    click.echo(f"{model} is being unloaded")
+    click.echo(f"{model} is unloaded")
 
 
 @click.command(cls=UsageCommand)
-@click.argument("model")
+@click.argument("model", required=False)
 @of_a_server
 @as_json_option
-def reload(model: str, target: str, timeout_s: float, *, as_json: bool) -> None:
-    """Let a server look for new versions of MODEL now, and try again those that failed.
+def reload(model: str | None, target: str, timeout_s: float, *, as_json: bool) -> None:
+    """Let a server look for new versions of MODEL now, of every model without one, and try again those that failed.
 
     \b
     Try:
       poise reload resnet
+      poise reload
     """  # noqa: D301  (\b is a control character to click)
+    admin = Admin(target, timeout_s)
     with explained():
-        answer = Admin(target, timeout_s).reload(model)
-    show_versions(model, answer, as_json=as_json)
+        if model:
+            show_versions(model, admin.reload(model), as_json=as_json)
+            return
+        names = admin.configured()
+    reload_all(admin, names, as_json=as_json)
+
+
+def reload_all(admin: Admin, names: list[str], *, as_json: bool) -> None:
+    """One after the other; one that fails keeps none of the others from it."""
+    answers, failures = {}, []
+    for name in names:
+        try:
+            answers[name] = admin.reload(name)
+        except CallError as error:
+            failures.append(f"{name}: {error}")
+    if as_json:
+        click.echo(json.dumps(answers, indent=2))
+    else:
+        for name, answer in answers.items():
+            show_versions(name, answer, as_json=False)
+    if failures:
+        raise click.ClickException("\n".join(failures))
 
 
 @click.command(cls=UsageCommand)

@@ -38,6 +38,11 @@ class Admin:
         """`generation`, and `config` in the form of TensorFlow Serving's ModelServerConfig."""
         return self._ask("GET", "/v1/config")
 
+    def configured(self) -> list[str]:
+        """Names of the models that are configured."""
+        listed = self.config()["config"].get("model_config_list", {}).get("config", [])
+        return [model["name"] for model in listed]
+
     def apply(self, config: bytes) -> dict[str, Any]:
         """Replace the configuration by one in JSON or as text of protobuf, and wait for the models that are new."""
         return self._send("POST", "/v1/config", config)

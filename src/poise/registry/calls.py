@@ -10,11 +10,13 @@ import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from poise.config import ModelConfig
 from poise.errors import CODES, PoiseError
 from poise.formats.model_config import ModelDefaults, models_from_json, models_to_json
+from poise.records import show
 from poise.registry.policy import State
 from poise.registry.registry import Registry
 from poise.registry.roster import Status
@@ -48,15 +50,17 @@ class CallError(PoiseError):
         self.status = status
 
 
+Outcome = tuple[str, str]
+"""What a call is answered with: "OK" and JSON, or the name of a gRPC code and a message."""
+
+
 @dataclass(frozen=True)
 class Pending:
     """A call that waits for models to settle."""
 
     call: int
-    models: frozenset[str]
-    answer: Callable[[], Any]
-    changed: bool = True
-    """Whether what was asked for may change versions that serve, so that serving is not enough."""
+    outcome: Callable[[], Outcome | None]
+    """None while it is open."""
 
 
 class Calls:
@@ -93,69 +97,84 @@ class Calls:
         """Answer the calls whose models have come to something."""
         waiting, self._pending = self._pending, []
         for pending in waiting:
-            verdicts = {name: self._verdict(name, changed=pending.changed) for name in sorted(pending.models)}
-            if None in verdicts.values():
+            if (outcome := pending.outcome()) is None:
                 self._pending.append(pending)
-                continue
-            failures = [verdict for verdict in verdicts.values() if verdict]
-            if failures:
-                self._core.reply(pending.call, "UNKNOWN", not_available(failures))
             else:
-                self._core.reply(pending.call, "OK", json.dumps(pending.answer()))
+                self._core.reply(pending.call, *outcome)
 
-    def _verdict(self, name: str, *, changed: bool) -> str | None:
-        return None if changed and self._registry.is_settling(name) else self._registry.verdict(name)
-
-    def _wait(self, pending: Pending) -> None:
-        self._pending = [*self._pending, pending][-MOST_PENDING:]
+    def _wait(self, call: int, outcome: Callable[[], Outcome | None]) -> None:
+        self._pending = [*self._pending, Pending(call, outcome)][-MOST_PENDING:]
 
     def _get_config(self, call: int, _model: str, _body: Any, _now: float) -> None:
-        config = self._formats.write(self._registry.configs)
+        config = self._formats.write([replace(model, path=absolute(model.path)) for model in self._registry.configs])
         answer = {"generation": self._registry.generation, "config": config}
         self._core.reply(call, "OK", json.dumps(answer))
 
     def _reload_config(self, call: int, _model: str, body: Any, now: float) -> None:
-        expected = body.get("generation")
+        body = _table(body, "a body")
+        config, expected = _table(body.get("config"), "config"), body.get("generation")
         if expected is not None and expected != self._registry.generation:
             raise CallError(
                 "ABORTED",
                 f"the configuration has changed: its generation is {self._registry.generation}, not {expected};"
                 " get it again, and apply the change to what it is now",
             )
-        if not body["config"]:  # TensorFlow Serving takes a configuration that says nothing as such
-            self._core.reply(call, "OK", json.dumps(self._outcome(())))
+        if not config:  # TensorFlow Serving takes a configuration that says nothing as such
+            self._core.reply(call, "OK", json.dumps(self._listed(())))
             return
         before = {model.name for model in self._registry.configs}
-        models = self._read(body["config"])
+        models = self._read(config)
         self._apply(models, now)
-        names = frozenset(model.name for model in models)
-        self._wait(Pending(call, names - before, lambda: self._outcome(names), changed=False))
+        names = [model.name for model in models]
+        for name in names:
+            self._registry.look_soon(name)
+        new = [name for name in names if name not in before]
+        self._wait(call, lambda: self._available(new, lambda: self._listed(names)))
 
     def _load_model(self, call: int, model: str, body: Any, now: float) -> None:
         if not body:
             self._reload_model(call, model, None, now)
             return
-        [config] = self._read({"model_config_list": {"config": [{**body, "name": model}]}})
+        known = [config for config in self._registry.configs if config.name == model]
+        fields = self._formats.write(known)["model_config_list"]["config"][0] if known else {}
+        given = {**fields, **_table(body, "a body"), "name": model}
+        if known and "base_path" not in body:
+            given["base_path"] = absolute(known[0].path)
+        [config] = self._read({"model_config_list": {"config": [given]}})
         self._apply([*self._others(model), config], now)
-        self._wait(Pending(call, frozenset({model}), lambda: self._versions(model)))
+        self._settle_model(call, model)
 
     def _unload_model(self, call: int, model: str, _body: Any, now: float) -> None:
         self._check_configured(model)
         self._apply(self._others(model), now)
-        self._core.reply(call, "OK", "{}")
+        self._wait(call, lambda: None if self._registry.is_leaving(model) else ("OK", "{}"))
 
     def _reload_model(self, call: int, model: str, _body: Any, _now: float) -> None:
         self._check_configured(model)
+        self._settle_model(call, model)
+
+    def _settle_model(self, call: int, model: str) -> None:
+        """Answer once there is nothing before a model that a look at the disk would set off."""
         self._registry.look_soon(model)
-        self._wait(Pending(call, frozenset({model}), lambda: self._versions(model)))
+
+        def outcome() -> Outcome | None:
+            settling = self._registry.is_settling(model)
+            return None if settling else self._available([model], lambda: self._versions(model))
+
+        self._wait(call, outcome)
+
+    def _available(self, names: Sequence[str], answer: Callable[[], Any]) -> Outcome | None:
+        """The answer once all of these models serve, or what has kept some of them from it."""
+        verdicts = [self._registry.verdict(name) for name in names]
+        if None in verdicts:
+            return None
+        failures = [verdict for verdict in verdicts if verdict]
+        return ("UNKNOWN", not_available(failures)) if failures else ("OK", json.dumps(answer()))
 
     def _read(self, config: dict[str, Any]) -> list[ModelConfig]:
         """The models that a client lists. What its words cannot say stays as it is for models that are there."""
         known = {model.name: model for model in self._registry.configs}
-        return [
-            replace(known[one.name], **{name: getattr(one, name) for name in SAID}) if one.name in known else one
-            for one in self._formats.read(config)
-        ]
+        return [merged(known[one.name], one) if one.name in known else one for one in self._formats.read(config)]
 
     def _apply(self, models: Sequence[ModelConfig], now: float) -> None:
         self._registry.apply(models, now, new_labels_may_wait=self._new_labels_may_wait)
@@ -167,7 +186,7 @@ class Calls:
         if model not in {config.name for config in self._registry.configs}:
             raise CallError("NOT_FOUND", f"model {model} is not configured; load it with a base_path")
 
-    def _outcome(self, names: Collection[str]) -> dict[str, Any]:
+    def _listed(self, names: Collection[str]) -> dict[str, Any]:
         return {
             "generation": self._registry.generation,
             "models": {name: {"code": "OK", "message": ""} for name in sorted(names)},
@@ -175,6 +194,25 @@ class Calls:
 
     def _versions(self, model: str) -> dict[str, Any]:
         return {"model_version_status": [as_status_api(status) for status in self._registry.statuses(model)]}
+
+
+def absolute(path: str) -> str:
+    """As clients must give it: they do not know where the server was started."""
+    return str(Path(path).absolute())
+
+
+def merged(known: ModelConfig, said: ModelConfig) -> ModelConfig:
+    """A model that is configured, with what a client says of it. The same path in other words is no change."""
+    changes = {name: getattr(said, name) for name in SAID}
+    if said.path == absolute(known.path):
+        changes["path"] = known.path
+    return replace(known, **changes)
+
+
+def _table(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CallError("INVALID_ARGUMENT", f"expected {what} that is a JSON object; got {show(value)}")
+    return value
 
 
 def as_status_api(status: Status) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from poise.config import ModelConfig
-from poise.errors import PoiseError
+from poise.errors import PoiseError, one_line
 from poise.registry.calls import Formats, ServerConfigs
 from poise.registry.registry import Batching, Registry, configured_batching
 from poise.registry.source import Source, holds_model
@@ -49,6 +49,7 @@ class Rereader:
         self._registry = registry
         self._control = control
         self._requested = threading.Event()
+        self._last_error = ""
         self._every_s = control.reread_every_s if control.reread else 0.0
         self._next = now + self._every_s if self._every_s else None
 
@@ -60,22 +61,32 @@ class Rereader:
 
     def tick(self, now: float) -> None:
         """Read and apply, if it is time to. Files that cannot be used change nothing."""
-        if self._next is not None and now >= self._next:
+        is_due = self._next is not None and now >= self._next
+        if is_due:
             self._next = now + self._every_s
-            self._requested.set()
-        if not self._requested.is_set():
+        if self._requested.is_set():
+            self._requested.clear()
+            self._last_error = ""
+        elif not is_due:
             return
-        self._requested.clear()
         if self._control.reread is None:
             logger.warning("there is no file to read again: what is served was given on the command line")
             return
-        before = self._registry.configs
         try:
             models = tuple(self._control.reread())
-            if models == before:
+            if models == self._registry.configs:
+                self._last_error = ""
                 return
             self._registry.apply(models, now, new_labels_may_wait=self._control.new_labels_may_wait)
-        except (PoiseError, OSError) as error:
-            logger.error("the new configuration is not used, and what is served stays: %s", error)  # noqa: TRY400
+        except Exception as error:  # noqa: BLE001  (whatever is wrong with a file, the server goes on)
+            self._note(error)
         else:
+            self._last_error = ""
             logger.info("configuration %d: %s", self._registry.generation, ", ".join(one.name for one in models))
+
+    def _note(self, error: Exception) -> None:
+        """Log what is wrong, once for as long as it stays the same, or is not asked for again."""
+        text = str(error) if isinstance(error, PoiseError | OSError) else one_line(error)
+        if text != self._last_error:
+            logger.error("the new configuration is not used, and what is served stays: %s", text)
+        self._last_error = text

@@ -103,6 +103,10 @@ class Registry:
         model = self._roster.current(name)
         return model is not None and model.is_settling
 
+    def is_leaving(self, name: str) -> bool:
+        """Whether something of a model that was unloaded, or loads anew, is still held."""
+        return self._roster.is_leaving(name)
+
     def statuses(self, name: str) -> list[Status]:
         """The states of a model's versions, newest first, as `Core.set_status` takes them."""
         return self._roster.statuses(name)

@@ -57,6 +57,9 @@ class Roster:
     def serves(self, name: str) -> bool:
         return any(model.serves for model in self._named(name))
 
+    def is_leaving(self, name: str) -> bool:
+        return any(model.name == name for model in self._leaving)
+
     def missing(self) -> list[str]:
         """Names of configured models that have no version that serves, and are counted on."""
         return [name for name in self._current if name in self._counted_on and not self.serves(name)]
@@ -105,6 +108,7 @@ class Roster:
                 case None:
                     self._past.pop(config.name, None)
                     self._current[config.name] = self._make(config)
+        self._current = {config.name: self._current[config.name] for config in configs}
 
     def leavers(self) -> list[tuple[Model, frozenset[int]]]:
         """Leavers of which less is needed than before, and the versions that still are."""
