@@ -7,8 +7,10 @@ use std::path::Path;
 
 use protox::prost_reflect::prost::Message as _;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     "grpc/health.proto",
+    "grpc/reflection.proto",
+    "grpc/reflection_v1alpha.proto",
     "tensorflow/saved_model.proto",
     "tensorflow_serving/model_server_config.proto",
     "tensorflow_serving/model_service.proto",

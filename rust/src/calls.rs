@@ -77,6 +77,7 @@ struct Entry<'a> {
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.calls.state.lock().1.remove(&self.id);
+        self.calls.events.forget_call(self.id);
     }
 }
 
@@ -105,8 +106,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_ends_at_its_deadline_and_is_forgotten() {
-        let (_events, calls) = made();
+        let (events, calls) = made();
         let error = calls.ask("load_model", Some("m"), Value::Null, None).await.unwrap_err();
+        assert_eq!(events.pull(Duration::ZERO), []);
         assert_eq!((error.code, calls.state.lock().1.len()), (Code::DeadlineExceeded, 0));
     }
 

@@ -33,6 +33,8 @@ pub struct ServerSettings {
     pub tensor_content: bool,
     /// Whether clients may change what is served.
     pub admin: bool,
+    /// Whether clients may ask which gRPC services and messages there are.
+    pub reflection: bool,
     /// Whether histograms and counters are kept.
     pub metrics: bool,
 }

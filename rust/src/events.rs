@@ -58,6 +58,11 @@ impl Events {
         queue.drain(..).collect()
     }
 
+    /// Drops a call that nobody waits for any more, if it has not been pulled.
+    pub fn forget_call(&self, id: u64) {
+        self.queue.lock().retain(|event| !matches!(event, Event::Call(call, _) if *call == id));
+    }
+
     /// Ends a wait in [`Events::pull`] at once.
     pub fn wake(&self) {
         self.came.notify_all();

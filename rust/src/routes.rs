@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::sync::watch;
 
 use crate::batching::version::{Lease, Version};
 use crate::error::{Code, Error, Reason, Result};
@@ -57,6 +58,8 @@ pub struct Listed {
 pub struct Routes {
     models: ArcSwap<HashMap<String, Model>>,
     writing: Mutex<()>,
+    /// Moves whenever the table is replaced; watched by health streams.
+    pub changes: watch::Sender<()>,
 }
 
 impl Routes {
@@ -69,6 +72,7 @@ impl Routes {
             models.remove(model);
         }
         self.models.store(Arc::new(models));
+        self.changes.send_replace(());
     }
 
     /// Routes requests to a version; one with the same number is replaced.
@@ -107,6 +111,11 @@ impl Routes {
         let mut list: Vec<Listed> = models.iter().map(listed).collect();
         list.sort_by(|one, other| one.name.cmp(&other.name));
         list
+    }
+
+    /// Whether a model has a version that serves; `None` when it is not known.
+    pub fn serves(&self, model: &str) -> Option<bool> {
+        self.models.load().get(model).map(|entry| !entry.published.is_empty())
     }
 
     /// The version that a label stands for.
@@ -209,6 +218,7 @@ mod tests {
         routes.set_status("b", vec![Status { version: 1, state: 50, code: 13, message: "broken".into() }]);
         routes.set_labels("a", Labels::from([("stable".into(), 1)]));
         let list = routes.list();
+        assert_eq!((routes.serves("b"), routes.serves("c")), (Some(false), None));
         assert_eq!(list.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((list[0].labels["stable"], list[1].statuses[0].message.as_str()), (1, "broken"));
         routes.set_labels("a", Labels::new());

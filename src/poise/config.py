@@ -65,6 +65,9 @@ class ServerSettings:
     admin: bool = True
     """Whether clients may load, unload and configure models over gRPC and HTTP, as with TensorFlow Serving. Unset it
     where clients are not trusted with that."""
+    reflection: bool = False
+    """Whether gRPC clients may ask which services and messages there are (server reflection). Set it to explore the
+    server with grpcurl and the like."""
     metrics: bool = True
     """Whether requests and batches are counted and timed. Unset it to see what that costs; there is no other reason."""
 

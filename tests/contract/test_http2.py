@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import socket
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from poise import _core
+from support.border import by_hand
 from support.clients import connect
 from support.frontends import Grpc
 from support.http2 import PREDICT, Http2, frame
@@ -17,7 +19,7 @@ from support.serving import Stand
 from support.tfclient import encode
 
 HEALTH = "/grpc.health.v1.Health/Check"
-NOT_SERVING = b"\x08\x02"
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 
 
 def predict_message(model="half", count=2):
@@ -170,6 +172,28 @@ class TestHealth:
 
     def test_of_a_service_that_is_not_here(self, http2: Http2):
         assert http2.call(frame(b"\x0a\x05other"), path=HEALTH).code == "NOT_FOUND"
+
+    @pytest.mark.parametrize(("model", "status"), [("half", SERVING), ("broken", NOT_SERVING)])
+    def test_of_a_model(self, http2: Http2, model, status):
+        reply = http2.call(frame(bytes([0x0A, len(model)]) + model.encode()), path=HEALTH)
+        assert (reply.code, reply.body[5:]) == ("OK", status)
+
+    def test_watching_a_model_tells_when_it_comes_and_goes(self):
+        with by_hand() as hand, Http2(hand.grpc) as http2:
+            stream = http2.open("/grpc.health.v1.Health/Watch")
+            http2.send(stream, frame(b"\x0a\x01m"))
+
+            def told(count):
+                while len(http2.replies[stream].body) < 7 * count:
+                    http2.receive()
+                return http2.replies[stream].body[7 * count - 2 : 7 * count]
+
+            assert told(1) == SERVING
+            hand.core.set_status("m", json.dumps([{"version": 1, "state": 40, "code": 0, "message": ""}]))
+            hand.core.retire(hand.handle)
+            assert told(2) == NOT_SERVING
+            hand.core.set_status("m", "[]")
+            assert told(3) == SERVICE_UNKNOWN
 
     def test_watching_ends_with_the_watcher(self, stand: Stand, http2: Http2):
         stream = http2.open("/grpc.health.v1.Health/Watch")

@@ -25,9 +25,11 @@ def signature(dtype: str = "float", shape: Sequence[int] = (-1,)) -> str:
 class ByHand:
     """One model, `m`, whose batches a test takes and ends itself."""
 
-    def __init__(self, signatures: str | None = None, model: str = "m", **batching: Any) -> None:
+    def __init__(
+        self, signatures: str | None = None, model: str = "m", server: dict[str, Any] | None = None, **batching: Any
+    ) -> None:
         self.signatures = signatures or signature()
-        self.core = _core.Server(ServerSettings(grpc=LOCAL, http=LOCAL, io_threads=1).to_json())
+        self.core = _core.Server(ServerSettings(grpc=LOCAL, http=LOCAL, io_threads=1, **server or {}).to_json())
         grpc_address, http_address = self.core.start()
         assert grpc_address and http_address
         self.grpc, self.http = grpc_address, http_address

@@ -18,6 +18,7 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
+    model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
@@ -115,6 +116,17 @@ class Client:
             for name, one in found.signature_def.items()
         }
         return {"spec": spec(answer.model_spec), "signatures": signatures}
+
+    def do_reload(self, ask):
+        """The models are name and base path; none at all is a request without a config."""
+        request = model_management_pb2.ReloadConfigRequest()
+        if "models" in ask:
+            request.config.model_config_list.SetInParent()
+            for name, path in ask["models"]:
+                request.config.model_config_list.config.add(name=name, base_path=path, model_platform="tensorflow")
+        stub = model_service_pb2_grpc.ModelServiceStub(self.channel(ask["address"]))
+        answer = stub.HandleReloadConfigRequest(request, timeout=ask.get("timeout", 20.0))
+        return {"error_code": answer.status.error_code, "error_message": answer.status.error_message}
 
     def do_status(self, ask):
         request = get_model_status_pb2.GetModelStatusRequest()

@@ -12,7 +12,7 @@ use super::body::{self, Answer, Content};
 pub use super::frame::frame;
 use super::frame::{self, Chunks, Unframed};
 use super::state::{RequestTicket, State};
-use super::{health, percent, tfs};
+use super::{health, percent, reflection, tfs};
 use crate::error::{Code, Error, Reason, Result};
 use crate::telemetry::Api;
 
@@ -26,6 +26,8 @@ pub struct Call {
     /// When the whole request had been read.
     pub arrived: Instant,
     pub deadline: Option<Instant>,
+    /// The client's own deadline, where it named one.
+    pub asked: Option<Instant>,
     /// Counts the request and the memory of its body until the call is answered.
     pub ticket: RequestTicket,
 }
@@ -48,6 +50,10 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     if !grpc || head.method != Method::POST {
         return Ok(not_grpc());
     }
+    if state.settings.reflection && reflection::PATHS.contains(&head.uri.path()) {
+        let answers = reflection::converse(incoming, state.client_timeout());
+        return respond(Content::Stream(answers), false);
+    }
     let asked = head.headers.get("grpc-timeout").map(parse_timeout).transpose()?;
     let mut ticket = state.admit();
     let body = body::read(&state, &mut ticket, incoming).await;
@@ -55,7 +61,8 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     let Unframed { message, compressed } =
         unpacked.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))?;
     let deadline = state.deadline(began, asked);
-    let call = Call { state, message, arrived: Instant::now(), deadline, ticket };
+    let asked = asked.and(deadline);
+    let call = Call { state, message, arrived: Instant::now(), deadline, asked, ticket };
     let content = answer(head.uri.path(), call).await?;
     respond(content, compressed && frame::takes_gzip(&head.headers))
 }
@@ -76,6 +83,7 @@ async fn answer(path: &str, call: Call) -> Result<Content> {
         "/tensorflow.serving.PredictionService/MultiInference" => tfs::grpc::inference::multi(call).await,
         "/tensorflow.serving.PredictionService/GetModelMetadata" => tfs::grpc::metadata(&call),
         "/tensorflow.serving.ModelService/GetModelStatus" => tfs::grpc::status(&call),
+        "/tensorflow.serving.ModelService/HandleReloadConfigRequest" => tfs::grpc::reload::reload(call).await,
         "/grpc.health.v1.Health/Check" => health::check(&call),
         "/grpc.health.v1.Health/Watch" => return health::watch(&call).map(Content::Stream),
         path => {

@@ -1,4 +1,7 @@
-//! gRPC's own health service: the whole server under the empty name, a service under its own.
+//! gRPC's own health service: the whole server under the empty name and those of its services, and each model under its
+//! own name.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
@@ -7,6 +10,7 @@ use tokio::sync::mpsc;
 use super::grpc::{Call, Reply, frame};
 use super::proto::grpc::health::v1::health_check_response::ServingStatus;
 use super::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
+use super::state::State;
 use crate::error::{Code, Error, Reason, Result};
 
 /// Names that answer with the server's readiness. TensorFlow Serving registers the short ones.
@@ -18,48 +22,56 @@ const SERVICES: [&str; 5] = [
     "tensorflow.serving.PredictionService",
 ];
 
-fn known(call: &Call) -> Result<bool> {
-    let request = HealthCheckRequest::decode(call.message.clone())
-        .map_err(|error| Error::bad_input(format!("not a HealthCheckRequest: {error}")))?;
-    Ok(SERVICES.contains(&request.service.as_str()))
+fn service(call: &Call) -> Result<String> {
+    HealthCheckRequest::decode(call.message.clone())
+        .map(|request| request.service)
+        .map_err(|error| Error::bad_input(format!("not a HealthCheckRequest: {error}")))
 }
 
-fn message(ready: bool) -> HealthCheckResponse {
-    let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-    HealthCheckResponse { status: status as i32 }
-}
-
-/// Whether the server is ready, now.
-pub fn check(call: &Call) -> Reply {
-    if !known(call)? {
-        return Err(Error::new(Code::NotFound, Reason::NotFound, "unknown service"));
+/// The server is well when it is ready, a model when it has a version that serves.
+fn status(state: &State, service: &str) -> ServingStatus {
+    let well = if SERVICES.contains(&service) { Some(*state.ready.borrow()) } else { state.routes.serves(service) };
+    match well {
+        Some(true) => ServingStatus::Serving,
+        Some(false) => ServingStatus::NotServing,
+        None => ServingStatus::ServiceUnknown,
     }
-    Ok(frame(&message(*call.state.ready.borrow())))
 }
 
-/// Whether the server is ready, now and whenever that changes.
+/// How a service or a model is, now.
+pub fn check(call: &Call) -> Reply {
+    match status(&call.state, &service(call)?) {
+        ServingStatus::ServiceUnknown => Err(Error::new(Code::NotFound, Reason::NotFound, "unknown service")),
+        status => Ok(frame(&HealthCheckResponse { status: status as i32 })),
+    }
+}
+
+/// How a service or a model is, now and whenever that changes.
 pub fn watch(call: &Call) -> Result<mpsc::Receiver<Bytes>> {
     let (messages, stream) = mpsc::channel(1);
-    let known = known(call)?;
-    let mut ready = call.state.ready.subscribe();
-    tokio::spawn(async move {
-        if !known {
-            let unknown = HealthCheckResponse { status: ServingStatus::ServiceUnknown as i32 };
-            let _ = messages.send(joined(&unknown)).await;
-            return messages.closed().await;
-        }
-        loop {
-            let now = message(*ready.borrow_and_update());
-            if messages.send(joined(&now)).await.is_err() {
+    tokio::spawn(tell(Arc::clone(&call.state), service(call)?, messages));
+    Ok(stream)
+}
+
+async fn tell(state: Arc<State>, service: String, messages: mpsc::Sender<Bytes>) {
+    let (mut ready, mut changes) = (state.ready.subscribe(), state.routes.changes.subscribe());
+    let mut told = None;
+    loop {
+        ready.mark_unchanged();
+        changes.mark_unchanged();
+        let now = status(&state, &service);
+        if told.replace(now) != Some(now) {
+            let message = joined(&HealthCheckResponse { status: now as i32 });
+            if messages.send(message).await.is_err() {
                 return;
             }
-            tokio::select! {
-                changed = ready.changed() => if changed.is_err() { return },
-                () = messages.closed() => return,
-            }
         }
-    });
-    Ok(stream)
+        tokio::select! {
+            changed = ready.changed() => if changed.is_err() { return },
+            changed = changes.changed() => if changed.is_err() { return },
+            () = messages.closed() => return,
+        }
+    }
 }
 
 fn joined(message: &HealthCheckResponse) -> Bytes {

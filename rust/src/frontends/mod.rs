@@ -9,6 +9,7 @@ pub mod http2;
 pub mod listener;
 pub mod percent;
 pub mod proto;
+pub mod reflection;
 pub mod rest;
 pub mod state;
 pub mod tfs;

@@ -37,6 +37,11 @@ pub fn binary_to_json(message: &str, data: &[u8]) -> Result<String, String> {
     Ok(json::from_message(&decoded)?.to_string())
 }
 
+/// All messages and services that we know.
+pub fn descriptors() -> &'static DescriptorPool {
+    &POOL
+}
+
 fn descriptor(name: &str) -> Result<MessageDescriptor, String> {
     POOL.get_message_by_name(name).ok_or_else(|| format!("no message {name} is known; expected a full name"))
 }

@@ -85,6 +85,7 @@ fn server() -> Server {
         cors: false,
         tensor_content: false,
         admin: true,
+        reflection: false,
         metrics: true,
     })
     .unwrap()

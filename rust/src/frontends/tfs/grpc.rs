@@ -1,6 +1,7 @@
 //! TensorFlow Serving's gRPC services.
 
 pub mod inference;
+pub mod reload;
 
 use std::collections::BTreeMap;
 
