@@ -246,6 +246,9 @@ class Config:
     """See ModelConfig; names are unique."""
     drain_timeout_s: float = 30.0
     """Time that requests under way have to end after SIGTERM. Keep it below your orchestrator's grace period."""
+    require_all_models: bool = False
+    """End with status 1 when a model cannot be served at the start. Set it where a deployment shall stop rather than
+    serve in part; otherwise the others serve, and what failed is tried again."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """The least severe messages that are logged."""
 

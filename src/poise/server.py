@@ -24,7 +24,7 @@ from poise.config import Config
 from poise.cpu import cpu_budget
 from poise.registry.calls import Calls
 from poise.registry.calls import Core as CallsCore
-from poise.registry.control import Control, Rereader
+from poise.registry.control import Control, Requirement, Rereader
 from poise.registry.registry import Core as RegistryCore
 from poise.registry.registry import Registry
 from poise.workers.crew import Notice, VersionEnded, VersionFailed, VersionReady, WorkersChanged
@@ -77,6 +77,8 @@ class PoiseServer:
         may_wait = control.new_labels_may_wait
         self._calls = Calls(self._core, self._registry, control.formats, new_labels_may_wait=may_wait)
         self._rereader = Rereader(self._registry, control, self._clock.now())
+        self._requirement = Requirement(self._registry) if config.require_all_models else None
+        self._exit_status = 0
         self._ready = threading.Event()
         self._stop_requested = threading.Event()
         self._stopped = False
@@ -96,11 +98,11 @@ class PoiseServer:
         logger.info("listening: gRPC %s, HTTP %s", self.grpc_address or "off", self.http_address or "off")
 
     def run(self) -> int:
-        """Start, serve until SIGTERM or SIGINT, drain, stop; returns the exit status."""
+        """Start, serve until SIGTERM or SIGINT, or a required model fails; drain, stop; returns the exit status."""
         self.start()
         with _signals_to(self):
             self.loop()
-        return 0
+        return self._exit_status
 
     def loop(self) -> None:
         """Serve until a stop is requested, then stop in order."""
@@ -132,6 +134,7 @@ class PoiseServer:
         self._supervisor.tick(now)
         self._deliver(now)
         self._calls.settle()
+        self._check_requirement()
         self._tell_readiness()
 
     def request_stop(self) -> None:
@@ -202,6 +205,15 @@ class PoiseServer:
                 self._registry.version_ended(handle, now)
             case WorkersChanged(handle, trouble):
                 self._registry.version_troubled(handle, trouble)
+
+    def _check_requirement(self) -> None:
+        """End a server that cannot serve all that it was started for."""
+        if self._requirement and (failure := self._requirement.failure()) is not None:
+            self._requirement = None
+            if failure:
+                logger.error("Failed to start server. Error: UNKNOWN: %s", failure)
+                self._exit_status = 1
+                self.request_stop()
 
     def _tell_readiness(self) -> None:
         ready = self._registry.ready and not self._stop_requested.is_set()

@@ -208,6 +208,42 @@ class TestLoop:
         assert ("poise.core", logging.ERROR, "100% of it") in caplog.record_tuples
 
 
+class TestRequiredModels:
+    def stage(self, **settings):
+        return Stage("m", "n", require_all_models=True, **settings)
+
+    def fail(self, stage, worker):
+        """Its load fails as often as it is tried; each try has the next worker."""
+        for attempt in range(3):
+            stage.step((("worker_failed"), worker + attempt, "no such file"))
+            stage.launcher.started[-1].ended = "exit status 0"
+            for _ in range(20):
+                stage.step()
+
+    def test_that_all_serve_start_a_server(self):
+        stage = self.stage().serving()
+        stage.step()
+        assert not stage.server.stop_requested
+
+    def test_one_that_fails_for_good_ends_it(self, caplog):
+        stage = self.stage().step()
+        stage.step(("worker_ready", 101, SIGNATURES))
+        self.fail(stage, 102)
+        assert stage.server.stop_requested
+        assert stage.server.run() == 1
+        text = "Failed to start server. Error: UNKNOWN: 1 servable(s) did not become available: {{name: n version: 1}"
+        assert text in caplog.text
+
+    def test_nothing_to_load_ends_it(self, monkeypatch):
+        monkeypatch.setattr(FakeSource, "look", lambda _self: Listing({}, problem="cannot read m"))
+        assert self.stage().step().server.stop_requested
+
+    def test_what_fails_later_does_not(self):
+        stage = self.stage().serving().step()
+        stage.step(("worker_lost", 102, "ended")).step()
+        assert not stage.server.stop_requested
+
+
 class TestCalls:
     def ask(self, stage, name, body=None):
         return stage.step(("call", 7, json.dumps({"name": name, "model": "m", "body": body})))

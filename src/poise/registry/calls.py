@@ -225,9 +225,9 @@ def as_status_api(status: Status) -> dict[str, Any]:
     }
 
 
-def not_available(failures: Sequence[str]) -> str:
+def not_available(failures: Sequence[str], what: str = "model(s)") -> str:
     """TensorFlow Serving's words for models that were asked for and do not serve."""
-    return f"{len(failures)} model(s) did not become available: {{{''.join(f'{failure}}}, ' for failure in failures)}}}"
+    return f"{len(failures)} {what} did not become available: {{{''.join(f'{failure}}}, ' for failure in failures)}}}"
 
 
 @dataclass(frozen=True)

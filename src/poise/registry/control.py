@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from poise.config import ModelConfig
 from poise.errors import PoiseError, one_line
-from poise.registry.calls import Formats, ServerConfigs
+from poise.registry.calls import Formats, ServerConfigs, not_available
 from poise.registry.registry import Batching, Registry, configured_batching
 from poise.registry.source import Source, holds_model
 
@@ -37,6 +37,23 @@ class Control:
     """How often that is done without being asked for; 0 for never."""
     new_labels_may_wait: bool = False
     """Whether a new label may name a version that nobody has seen yet."""
+
+
+class Requirement:
+    """That every model there is at the start comes to serve."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._names = [model.name for model in registry.configs]
+
+    def failure(self) -> str | None:
+        """What keeps some of them from it, "" once all serve, None while that is open."""
+        configured = {model.name for model in self._registry.configs}
+        verdicts = [self._registry.verdict(name) for name in self._names if name in configured]
+        if None in verdicts:
+            return None
+        failures = [verdict for verdict in verdicts if verdict]
+        return not_available(failures, "servable(s)") if failures else ""
 
 
 class Rereader:

@@ -63,7 +63,7 @@ class Listing:
     """Version number to what a backend loads: a directory, a file, or `file.py:Class`."""
     warnings: tuple[str, ...] = ()
     problem: str = ""
-    code: str = "OK"
+    code: str = "UNAVAILABLE"
     """Of the problem, as a gRPC code."""
 
 
