@@ -102,6 +102,11 @@ class TestReload:
         assert desk.answer == ("OK", {"generation": 1, "models": {}})
         assert desk.registry.ready
 
+    def test_with_another_platform_is_refused(self):
+        desk = Desk(1, backend="python").look().ready(1).reload("m")
+        assert desk.answer[0] == "INVALID_ARGUMENT"
+        assert desk.answer[1].startswith("Illegal to change a model's platform. For model m: its backend is python")
+
     def test_with_a_label_for_nothing_is_refused(self):
         desk = Desk(1).look().ready(1).reload("m", version_labels={"stable": 9})
         assert desk.answer[0] == "FAILED_PRECONDITION"

@@ -10,9 +10,9 @@ import poise
 from poise import cli
 from poise import server as server_module
 from poise.cli import main
-from poise.cli.serve import default_name, parse_model, read_config
+from poise.cli.serve import default_name, parse_model, read_config, reread
 from poise.cli.summary import describe_model
-from poise.config import BatchSettings, ModelConfig
+from poise.config import BatchSettings, Config, ModelConfig
 from poise.errors import ConfigError
 
 
@@ -234,3 +234,11 @@ def test_commands_are_commands():
     context = click.Context(main)
     assert isinstance(main, cli.LazyGroup)
     assert main.get_command(context, "serve").name == "serve"
+
+
+def test_a_file_that_is_read_again_changes_models_only(caplog):
+    models = (ModelConfig(name="m", path="m"),)
+    assert reread(Config(), Config(models=models)) == models
+    assert "they apply when the server starts again" not in caplog.text
+    assert reread(Config(), Config(models=models, drain_timeout_s=1.0)) == models
+    assert "they apply when the server starts again" in caplog.text

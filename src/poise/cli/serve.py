@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import click
 from poise import config as configuration
 from poise.backends import select
 from poise.cli.summary import describe_model
-from poise.config import Config, ServerSettings
+from poise.config import Config, ModelConfig, ServerSettings
 from poise.cpu import cpu_budget
 from poise.errors import ConfigError
 from poise.registry.control import Control
@@ -92,8 +93,15 @@ def serve(models: tuple[str, ...], file: Path | None, *, allow_debug_build: bool
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     logging.basicConfig(level=config.log_level, format=LOG_FORMAT, stream=sys.stderr)
-    reread = None if file is None else lambda: read_config(models, file, options).models
-    sys.exit(run(config, Control(reread=reread)))
+    again = None if file is None else lambda: reread(config, read_config(models, file, options))
+    sys.exit(run(config, Control(reread=again)))
+
+
+def reread(before: Config, after: Config) -> tuple[ModelConfig, ...]:
+    """The models of a configuration that was read again; the rest of it must wait."""
+    if replace(before, models=()) != replace(after, models=()):
+        logger.warning("settings other than those of models have changed: they apply when the server starts again")
+    return after.models
 
 
 def read_config(models: Iterable[str], file: Path | None, options: dict[str, Any]) -> Config:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from poise.config import ModelConfig
-from poise.errors import CODES, PoiseError
+from poise.errors import CODES, ConfigError, PoiseError
 from poise.formats.model_config import ModelDefaults, models_from_json, models_to_json
 from poise.records import show
 from poise.registry.policy import State
@@ -202,7 +202,15 @@ def absolute(path: str) -> str:
 
 
 def merged(known: ModelConfig, said: ModelConfig) -> ModelConfig:
-    """A model that is configured, with what a client says of it. The same path in other words is no change."""
+    """A model that is configured, with what a client says of it. The same path in other words is no change.
+
+    Raises ConfigError for another backend: TensorFlow Serving's clients rely on that. Files may name another one.
+    """
+    if known.backend != said.backend:
+        raise ConfigError(
+            f"Illegal to change a model's platform. For model {known.name}: its backend is {known.backend} and would"
+            f" be {said.backend}; give the new one another name, or unload the model first"
+        )
     changes = {name: getattr(said, name) for name in SAID}
     if said.path == absolute(known.path):
         changes["path"] = known.path

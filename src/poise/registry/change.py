@@ -45,12 +45,7 @@ class Newcomer:
 
 
 def change_of(before: ModelConfig, after: ModelConfig) -> Change:
-    """How far two configurations of one model differ. Raises ConfigError where the backend is another one."""
-    if before.backend != after.backend:
-        raise ConfigError(
-            f"Illegal to change a model's platform. For model {after.name}: it was {before.backend} and would be"
-            f" {after.backend}; give the new one another name, or unload the model first"
-        )
+    """How far two configurations of one model differ."""
     differing = {field.name for field in fields(after) if getattr(before, field.name) != getattr(after, field.name)}
     if not differing:
         return Change.NONE
