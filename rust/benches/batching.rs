@@ -32,6 +32,7 @@ struct Spent {
 
 fn settings() -> BatchSettings {
     BatchSettings {
+        enable_batching: true,
         max_batch_size: 64,
         batch_timeout_micros: 0,
         allowed_batch_sizes: vec![],

@@ -1,7 +1,19 @@
 //! Settings as the data plane sees them. Python owns their defaults and documentation: every field here has a
 //! twin of the same name in `poise/config.py`, and a missing or unknown one is refused.
 
+use std::time::Duration;
+
 use serde::Deserialize;
+
+/// The longest time that a setting may mean: a week, as in `poise/config.py`.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A setting in seconds as a time. Python refuses what is none; whatever comes through all the same is brought within
+/// bounds rather than believed.
+pub fn seconds(setting: f64) -> Duration {
+    let clamped = setting.clamp(0.0, LONGEST.as_secs_f64());
+    Duration::try_from_secs_f64(clamped).unwrap_or(LONGEST)
+}
 
 /// How the server listens and what it bounds for every client.
 #[derive(Debug, Clone, Deserialize)]
@@ -43,6 +55,8 @@ pub struct ServerSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSettings {
+    /// Run the rows of several requests together; unset, each request runs alone.
+    pub enable_batching: bool,
     /// Most rows of one batch (and of one request, unless large requests are split).
     pub max_batch_size: usize,
     /// How long the oldest row may wait for company once a worker is free.
@@ -74,5 +88,19 @@ impl BatchSettings {
             0 => self.max_batch_size,
             size => size,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_stay_within_bounds() {
+        let table = [(0.25, 0.25), (0.0, 0.0), (-1.0, 0.0), (1e300, 604_800.0), (f64::INFINITY, 604_800.0)];
+        for (setting, expected) in table {
+            assert_eq!(seconds(setting), Duration::from_secs_f64(expected), "{setting}");
+        }
+        assert_eq!(seconds(f64::NAN), LONGEST);
     }
 }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 
-use crate::batching::version::Version;
+use crate::batching::version::{Holdings, Version};
 use crate::calls::Calls;
 use crate::clock::SystemClock;
 use crate::config::{BatchSettings, ServerSettings};
@@ -40,6 +40,8 @@ pub struct Server {
     runtime: Mutex<Option<Runtime>>,
     stop: watch::Sender<bool>,
     versions: Mutex<HashMap<u64, Arc<Version>>>,
+    /// Retired versions that still have something to answer.
+    retiring: Arc<Mutex<HashMap<u64, Arc<Version>>>>,
     workers: Mutex<HashMap<u64, Arc<Notify>>>,
     last_id: AtomicU64,
 }
@@ -63,6 +65,7 @@ impl Server {
             runtime: Mutex::new(Some(runtime)),
             stop: watch::Sender::new(false),
             versions: Mutex::default(),
+            retiring: Arc::default(),
             workers: Mutex::default(),
             last_id: AtomicU64::new(0),
         })
@@ -167,10 +170,12 @@ impl Server {
         self.versions.lock().remove(&handle);
         self.state.routes.withdraw(&version);
         version.retire();
-        let events = Arc::clone(&self.events);
+        self.retiring.lock().insert(handle, Arc::clone(&version));
+        let (events, retiring) = (Arc::clone(&self.events), Arc::clone(&self.retiring));
         self.with_runtime(|runtime| {
             runtime.spawn(async move {
                 version.closed().await;
+                retiring.lock().remove(&handle);
                 events.push(Event::Retired(handle));
             });
             Ok(())
@@ -179,6 +184,7 @@ impl Server {
 
     /// What status calls answer.
     pub fn set_status(&self, model: &str, statuses: Vec<Status>) {
+        self.state.telemetry.version_states(model, statuses.iter().map(|status| (status.version, status.state)));
         self.state.routes.set_status(model, statuses);
     }
 
@@ -215,18 +221,9 @@ impl Server {
 
     /// What is held now, as JSON: all zero when nothing is under way.
     pub fn debug_state(&self) -> String {
-        let holdings = self.versions.lock().values().map(|version| version.holdings()).fold(
-            crate::batching::version::Holdings::default(),
-            |mut sum, one| {
-                sum.rows += one.rows;
-                sum.bytes += one.bytes;
-                sum.running += one.running;
-                sum.leases += one.leases;
-                sum.queues += one.queues;
-                sum.again += one.again;
-                sum
-            },
-        );
+        let mut versions: Vec<Arc<Version>> = self.versions.lock().values().cloned().collect();
+        versions.extend(self.retiring.lock().values().cloned());
+        let holdings: Holdings = versions.iter().map(|version| version.holdings()).sum();
         json!({
             "queued_rows": holdings.rows,
             "queued_bytes": holdings.bytes,
@@ -262,6 +259,7 @@ impl Server {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
         self.versions.lock().clear();
+        self.retiring.lock().clear();
         self.workers.lock().clear();
         self.events.wake();
     }

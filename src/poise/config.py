@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from poise.errors import ConfigError
 
 MIB = 1 << 20
 COMMAND_LINE = "command line"
+LONGEST_S = 7 * 24 * 3600
+"""A week: the longest time that a setting may mean."""
 
 
 def default_io_threads() -> int:
@@ -75,6 +78,7 @@ class ServerSettings:
         for name in ("grpc", "http"):
             object.__setattr__(self, name, getattr(self, name) or None)
             _check_address(name, getattr(self, name))
+        _check_times(self)
         if self.grpc is None and self.http is None:
             raise ConfigError("grpc and http are both off; the server would have nothing to listen on")
         _positive(self, "io_threads", "max_message_bytes", "max_connections", "max_concurrent_streams")
@@ -97,6 +101,9 @@ class ServerSettings:
 class BatchSettings:
     """How one endpoint forms batches. Names and meanings are TensorFlow Serving's where it has them."""
 
+    enable_batching: bool = True
+    """Run the rows of several requests together. Unset it for models that must see each request by itself: every
+    request then runs alone whatever its rows, and only the bounds of the queue apply of what follows."""
     max_batch_size: int = 64
     """Most rows of one batch (and of one request, unless large requests are split). Raise it while rows per second
     still grow with it; lower it when one batch takes longer than your clients wait."""
@@ -107,8 +114,8 @@ class BatchSettings:
     """Sizes that the model may be run at, ascending; empty for any. Set it when each new size costs a compilation
     (XLA, TensorRT): batches are filled up to the next size and the surplus is dropped."""
     max_enqueued_batches: int = 64
-    """Full batches' worth of rows that may wait at one signature before requests are refused. Lower it to refuse sooner
-    instead of answering late."""
+    """Full batches' worth of rows (without enable_batching: of requests) that may wait at one signature before requests
+    are refused. Lower it to refuse sooner instead of answering late."""
     max_enqueued_bytes: int = 256 * MIB
     """Queued bytes per version before requests are refused. Raise it for large rows."""
     pad_variable_length_inputs: bool = False
@@ -127,6 +134,7 @@ class BatchSettings:
     """Longest run of one batch; a worker that takes longer is replaced. Set it well above the slowest batch."""
 
     def __post_init__(self) -> None:
+        _check_times(self)
         _positive(self, "max_batch_size", "max_enqueued_batches", "max_enqueued_bytes", "max_run_s")
         _not_negative(self, "batch_timeout_micros", "max_execution_batch_size")
         if self.max_execution_batch_size > self.max_batch_size:
@@ -218,6 +226,7 @@ class ModelConfig:
             raise ConfigError(f"name must be free of spaces, '/' and ':'; was {self.name!r}")
         if not self.path:
             raise ConfigError("path must not be empty")
+        _check_times(self)
         _positive(self, "workers", "load_timeout_s", "load_attempts", "restart_delay_s", "stop_timeout_s")
         _positive(self, "warmup_iterations")
         _not_negative(self, "poll_interval_s", "warmup_limit_s")
@@ -244,6 +253,9 @@ class Config:
     """See ServerSettings."""
     models: tuple[ModelConfig, ...] = ()
     """See ModelConfig; names are unique."""
+    drain_delay_s: float = 0.0
+    """Time between readiness going off and the ports closing after SIGTERM, in which requests are served as ever. Set
+    it behind a load balancer, to twice the interval of its health checks: it sends requests until it has noticed."""
     drain_timeout_s: float = 30.0
     """Time that requests under way have to end after SIGTERM. Keep it below your orchestrator's grace period."""
     require_all_models: bool = False
@@ -253,7 +265,8 @@ class Config:
     """The least severe messages that are logged."""
 
     def __post_init__(self) -> None:
-        _not_negative(self, "drain_timeout_s")
+        _check_times(self)
+        _not_negative(self, "drain_delay_s", "drain_timeout_s")
         names = [model.name for model in self.models]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -307,6 +320,19 @@ def _check_address(name: str, address: str | None) -> None:
 
 def _is_version(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _check_times(record: ServerSettings | BatchSettings | ModelConfig | Config) -> None:
+    """One rule for every setting that is a time: a number, and at most a week."""
+    units = {"s": 1, "micros": 1_000_000}
+    for name in (one.name for one in fields(record)):
+        per_second = units.get(name.rpartition("_")[2])
+        value = getattr(record, name)
+        if per_second is None or value is None:
+            continue
+        most = LONGEST_S * per_second
+        if not math.isfinite(value) or value > most:
+            raise ConfigError(f"{name} must be a number of at most {most} (a week); was {value}")
 
 
 def _positive(record: object, *names: str) -> None:

@@ -154,13 +154,14 @@ class PoiseServer:
         return self._registry.missing()
 
     def stop(self) -> None:
-        """Readiness off, drain, retire every version, end every worker, close. Idempotent."""
+        """Readiness off, serve on for the delay, drain, retire every version, end every worker, close. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
         self._stop_requested.set()
         self._tell_readiness()
         try:
+            self._linger()
             self._drain()
             self._registry.retire_all(self._clock.now())
             self._step_until(lambda: self._registry.idle and self._supervisor.idle, self._stop_timeout_s())
@@ -172,6 +173,13 @@ class PoiseServer:
     def kill(self) -> None:
         """End every worker at once and wait for nothing: the caller is about to exit."""
         self._supervisor.kill_all()
+
+    def _linger(self) -> None:
+        """Serve on while who sends requests finds out that readiness is off."""
+        delay_s = self.config.drain_delay_s
+        if delay_s:
+            logger.info("not ready any more, but serving for another %g s (drain_delay_s)", delay_s)
+            self._step_until(lambda: False, delay_s)
 
     def _drain(self) -> None:
         timeout_s = self.config.drain_timeout_s

@@ -17,6 +17,7 @@ from support.serving import MODELS, ServerProcess, alive, until
 
 CONFIG = """\
 drain_timeout_s = {drain_timeout_s}
+drain_delay_s = {drain_delay_s}
 [models.half]
 path = "{models}:Half"
 isolation = "{isolation}"
@@ -31,8 +32,9 @@ shape = [-1]
 def start(folder: Path, isolation):
     started = []
 
-    def serve(drain_timeout_s: float = 20.0) -> ServerProcess:
-        values = {"models": MODELS, "folder": folder, "isolation": isolation, "drain_timeout_s": drain_timeout_s}
+    def serve(drain_timeout_s: float = 20.0, drain_delay_s: float = 0.0) -> ServerProcess:
+        values = {"models": MODELS, "folder": folder, "isolation": isolation}
+        values |= {"drain_timeout_s": drain_timeout_s, "drain_delay_s": drain_delay_s}
         (folder / "poise.toml").write_text(CONFIG.format(**values))
         started.append(ServerProcess("--config", str(folder / "poise.toml")))
         return started[-1]
@@ -74,6 +76,24 @@ def test_a_signal_lets_requests_under_way_end_and_exits_with_0(number, start, cr
     assert server.wait() == 0, server.log
     assert not any(map(alive, running))
     assert "Traceback" not in server.log
+
+
+def test_with_a_delay_new_clients_are_served_until_it_is_over(start):
+    server = start(drain_delay_s=1.5)
+    server.signal(signal.SIGTERM)
+    until(lambda: call(server.http, "GET", "/readyz").status == 503, "readiness off")
+    answer = call(server.http, "POST", "/v1/models/half:predict", json.dumps({"instances": [4]}))
+    assert answer.json == {"predictions": [{"y": 4.0, "size": 1}]}
+    assert server.process.poll() is None
+    assert server.wait(5.0) == 0, server.log
+
+
+def test_a_second_signal_ends_the_delay(start):
+    server = start(drain_delay_s=1000.0)
+    server.signal(signal.SIGTERM)
+    until(lambda: call(server.http, "GET", "/readyz").status == 503, "readiness off")
+    server.signal(signal.SIGTERM)
+    assert server.wait(3.0) == 128 + signal.SIGTERM
 
 
 def test_an_idle_server_exits_at_once(start):

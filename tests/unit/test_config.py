@@ -104,7 +104,7 @@ def test_overrides_win_and_nones_are_not_given(write):
         ("[server", "not TOML: Expected ']'"),
         ("[server]\ngrcp = 'x:1'", "[server] grcp: unknown key; did you mean grpc?"),
         ("[servers]", "servers: unknown key; did you mean server?"),
-        ("zzz = 1", "zzz: unknown key; expected one of drain_timeout_s, log_level, models, server"),
+        ("zzz = 1", "zzz: unknown key; expected one of drain_delay_s, drain_timeout_s, log_level, models, server"),
         ("server = 3", "server: expected a table, got 3 (a whole number)"),
         ("[server]\ngrpc = 3", "[server] grpc: expected text, got 3 (a whole number)"),
         ("[server]\nio_threads = true", "[server] io_threads: expected a whole number, got True (true or false)"),
@@ -150,6 +150,23 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         config.load(tmp_path / "none.toml")
 
 
+TIMES = [(cls, name) for cls in RECORDS for name in fields(cls) if name.endswith("_s")]
+
+
+@pytest.mark.parametrize("value", [1e300, float("inf"), float("nan"), 604_801.0], ids=str)
+@pytest.mark.parametrize(("cls", "name"), TIMES, ids=lambda value: value if isinstance(value, str) else value.__name__)
+def test_a_time_is_at_most_a_week(cls, name, value):
+    required = {"name": "m", "path": "p"} if cls is ModelConfig else {}
+    with pytest.raises(
+        ConfigError, match=rf"^{name} must be a number of at most 604800 \(a week\); was {value}$".replace("+", r"\+")
+    ):
+        cls(**required, **{name: value})
+
+
+def test_a_week_is_a_time():
+    assert BatchSettings(max_run_s=604_800).max_run_s == 604_800
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -157,6 +174,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         ({"batch_timeout_micros": -1}, "batch_timeout_micros must be non-negative; was -1"),
         ({"max_enqueued_batches": 0}, "max_enqueued_batches must be positive; was 0"),
         ({"max_run_s": 0}, "max_run_s must be positive; was 0"),
+        (
+            {"batch_timeout_micros": 10**19},
+            "batch_timeout_micros must be a number of at most 604800000000 (a week); was 10000000000000000000",
+        ),
         ({"allowed_batch_sizes": (4, 2)}, "allowed_batch_sizes must be positive and ascending; was [4, 2]"),
         ({"allowed_batch_sizes": (0, 64)}, "allowed_batch_sizes must be positive and ascending; was [0, 64]"),
         (

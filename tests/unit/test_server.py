@@ -282,6 +282,21 @@ class TestStop:
         assert len(stage.launcher.started) == 2
         assert stage.core.calls.count("drain") == 21
 
+    def test_requests_are_served_for_a_delay_after_readiness_has_gone(self):
+        stage = Stage("m", drain_delay_s=2.0).serving()
+        began = stage.clock.now()
+        stage.core.calls.clear()
+        stage.core.drain = lambda _timeout_s: stage.core.calls.append(("drain", stage.clock.now())) or True
+        stage.stop()
+        assert stage.core.calls[0] == ("ready", False)
+        assert stage.core.calls[1] == ("drain", pytest.approx(began + 2.0, abs=0.2))
+
+    def test_workers_are_looked_after_during_the_delay(self):
+        stage = Stage("m", drain_delay_s=2.0).serving()
+        stage.core.waiting.append(("worker_lost", 101, "ended"))
+        stage.stop()
+        assert len(stage.launcher.started) == 2
+
     def test_draining_has_an_end(self, caplog):
         stage = Stage("m", drain_timeout_s=3.0).serving()
         stage.core.drains_after = 1000
@@ -327,6 +342,12 @@ class TestSignals:
 
     def test_the_second_kills_and_exits_at_once(self, exits):
         stage = Stage("m")
+        stage.core.events = self.raising(stage, signal.SIGTERM, times=2)
+        stage.server.run()
+        assert exits == [128 + signal.SIGTERM]
+
+    def test_the_second_does_so_during_the_delay_too(self, exits):
+        stage = Stage("m", drain_delay_s=1000.0)
         stage.core.events = self.raising(stage, signal.SIGTERM, times=2)
         stage.server.run()
         assert exits == [128 + signal.SIGTERM]

@@ -16,6 +16,7 @@ enum Act {
     Complete(usize),
     Fail(usize, Vec<usize>),
     Lose(usize),
+    PutBack(usize),
     Drop(usize),
     Wait(u64),
 }
@@ -28,13 +29,15 @@ fn act() -> impl Strategy<Value = Act> {
         2 => any::<usize>().prop_map(Act::Complete),
         1 => (any::<usize>(), prop::collection::vec(0_usize..8, 0..3)).prop_map(|(batch, rows)| Act::Fail(batch, rows)),
         1 => any::<usize>().prop_map(Act::Lose),
+        1 => any::<usize>().prop_map(Act::PutBack),
         1 => any::<usize>().prop_map(Act::Drop),
         1 => (0_u64..20).prop_map(Act::Wait),
     ]
 }
 
 fn any_settings() -> impl Strategy<Value = BatchSettings> {
-    (any::<[bool; 4]>(), 0_u64..20).prop_map(|([split, isolate, retry, sizes], timeout)| BatchSettings {
+    (any::<[bool; 5]>(), 0_u64..20).prop_map(|([batching, split, isolate, retry, sizes], timeout)| BatchSettings {
+        enable_batching: batching,
         max_batch_size: 6,
         batch_timeout_micros: timeout,
         allowed_batch_sizes: if sizes { vec![2, 4, 6] } else { vec![] },
@@ -75,6 +78,7 @@ impl Run {
             Act::Lose(which) => {
                 pick(&mut self.batches, which).into_iter().for_each(|batch| batch.lost(Error::internal("lost")));
             }
+            Act::PutBack(which) => pick(&mut self.batches, which).into_iter().for_each(Batch::put_back),
             Act::Drop(which) => drop(pick(&mut self.batches, which)),
             Act::Wait(micros) => self.world.advance(micros),
         }

@@ -14,8 +14,8 @@ use super::version::Version;
 use crate::error::{Code, Error, Reason};
 use crate::tensor::Tensor;
 
-/// A formed batch. It ends exactly once, through [`Batch::complete`], [`Batch::fail`] or [`Batch::lost`]; dropped
-/// unended, its requests fail and a counter moves.
+/// A formed batch. It ends exactly once, through [`Batch::complete`], [`Batch::fail`], [`Batch::lost`] or
+/// [`Batch::put_back`]; dropped unended, its requests fail and a counter moves.
 pub struct Batch {
     pub id: u64,
     pub version: Arc<Version>,
@@ -44,8 +44,7 @@ pub struct Timing {
 
 impl Batch {
     pub(super) fn new(version: Arc<Version>, id: u64, parts: Parts, now: Instant) -> Self {
-        let Parts { pieces, budget, lost_before } = parts;
-        let fresh = budget.is_none() && !lost_before;
+        let Parts { pieces, budget, lost_before, fresh } = parts;
         for piece in pieces.iter().filter(|piece| fresh && piece.start == 0) {
             let waited = now.saturating_duration_since(piece.pending.arrived);
             piece.pending.endpoint.metrics.waited(waited.as_secs_f64());
@@ -180,9 +179,9 @@ impl Batch {
         if budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
             return fail_all(&pieces, error);
         }
-        self.endpoint.metrics.reruns.inc();
+        self.endpoint.metrics.reran();
         let budget = Some(Arc::clone(budget));
-        self.version.run_again(Parts { pieces, budget, lost_before: self.lost_before });
+        self.version.run_again(Parts { pieces, budget, lost_before: self.lost_before, fresh: false });
     }
 
     /// The worker was lost under the batch.
@@ -192,8 +191,16 @@ impl Batch {
         if self.lost_before || !self.version.settings.retry_lost_batches {
             return fail_all(&pieces, &error);
         }
-        let parts = Parts { pieces, budget: self.budget.take(), lost_before: true };
+        let parts = Parts { pieces, budget: self.budget.take(), lost_before: true, fresh: false };
         self.version.run_again(parts);
+    }
+
+    /// The batch never ran: its requests wait on, first in line and none the worse for it.
+    pub fn put_back(mut self) {
+        self.ended = true;
+        let pieces = std::mem::take(&mut self.pieces);
+        let parts = Parts { pieces, budget: self.budget.take(), lost_before: self.lost_before, fresh: false };
+        self.version.put_back(parts);
     }
 
     fn end(&mut self, took: Option<Duration>) {
@@ -206,7 +213,7 @@ impl Drop for Batch {
     fn drop(&mut self) {
         if !self.ended {
             self.end(None);
-            self.version.telemetry.dropped_batches.inc();
+            self.version.telemetry.batch_dropped();
             fail_all(&self.pieces, &Error::internal("the batch was dropped by its owner"));
         }
     }

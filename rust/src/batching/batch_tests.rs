@@ -1,5 +1,6 @@
 use super::*;
 use crate::batching::testing::{Call, World, answer, floats, inputs, model_failed, outputs, settings, sizes, values};
+use crate::clock::Clock as _;
 use crate::config::BatchSettings;
 
 fn splitting() -> BatchSettings {
@@ -201,6 +202,82 @@ fn a_lost_batch_is_retried_once() {
     world.batch().lost(lost.clone());
     assert_eq!(world.serve(), 1, "the other half");
     assert_eq!(outcomes(unlucky), [None, Some(3.0)]);
+    world.assert_nothing_held();
+}
+
+#[test]
+fn a_batch_that_never_ran_goes_back_unharmed() {
+    let world = World::new(settings());
+    let calls = requests(&world, &[6.0, 8.0]);
+    world.advance(1000);
+    world.batch().put_back();
+    let later = world.rows(1, 2.0);
+    let batch = world.batch();
+    assert_eq!(sizes(&batch), [1, 1], "as it was, and before what came later");
+    answer(batch);
+    assert_eq!(outcomes(calls), [Some(5.0), Some(6.0)]);
+    assert_eq!(world.metric("poise_queue_wait_seconds_count"), 2.0, "each waited once");
+    assert_eq!(world.metric("poise_reruns_total") + world.metric("poise_dropped_batches_total"), 0.0);
+    assert_eq!(world.serve(), 1);
+    drop(later);
+    world.assert_nothing_held();
+}
+
+#[test]
+fn what_is_known_of_a_batch_stays_known_when_it_goes_back() {
+    let lost = Error::internal("lost");
+    let world = World::new(BatchSettings { retry_lost_batches: true, ..settings() });
+    let calls = requests(&world, &[1.0, 2.0]);
+    world.batch().lost(lost.clone());
+    world.batch().put_back();
+    world.batch().lost(lost.clone());
+    assert!(calls.into_iter().all(|call| call.error() == lost), "it has been retried already");
+
+    let calls = requests(&world, &[-1.0; 10]);
+    let mut runs = 0;
+    while let crate::batching::version::Next::Batch(batch) = world.next() {
+        if runs % 2 == 0 {
+            batch.put_back()
+        } else {
+            batch.fail(model_failed(), &[])
+        }
+        runs += 1;
+    }
+    assert_eq!(runs / 2, 1 + policy::isolation_budget(10) as usize, "the budget is spent by runs alone");
+    assert!(calls.into_iter().all(|call| call.error() == model_failed()));
+    world.assert_nothing_held();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_went_back_keeps_its_deadlines() {
+    let world = World::new(settings());
+    let deadline = Some(world.clock.now() + Duration::from_micros(10));
+    let late = world.call_with("first", vec![floats(&[1], &[1.0])], &[], deadline);
+    let patient = world.rows(1, 6.0);
+    world.batch().put_back();
+    world.advance(10);
+    assert_eq!(sizes(&world.batch()), [1], "the late one does not run");
+    assert_eq!(late.error().code, Code::DeadlineExceeded);
+    drop(patient);
+}
+
+#[test]
+fn a_batch_may_go_back_to_a_version_that_retires() {
+    let world = World::new(settings());
+    let call = world.rows(1, 6.0);
+    let batch = world.batch();
+    world.version.retire();
+    batch.put_back();
+    assert_eq!(world.serve(), 1);
+    assert_eq!(call.numbers(), [5.0]);
+
+    let world = World::new(settings());
+    let gone = world.rows(1, 6.0);
+    let batch = world.batch();
+    drop(gone);
+    world.version.retire();
+    batch.put_back();
+    assert!(matches!(world.next(), crate::batching::version::Next::Close), "nobody waits for it");
     world.assert_nothing_held();
 }
 

@@ -26,6 +26,7 @@ pub struct Endpoint {
     pub signature: Arc<Signature>,
     pub metrics: EndpointMetrics,
     telemetry: Arc<Telemetry>,
+    batching: bool,
     pad: bool,
     limit: usize,
 }
@@ -66,6 +67,7 @@ impl Endpoint {
             metrics: telemetry.endpoint(labels),
             telemetry: Arc::clone(telemetry),
             signature,
+            batching: settings.enable_batching,
             pad: settings.pad_variable_length_inputs,
             limit,
         }
@@ -136,7 +138,8 @@ impl Endpoint {
                 return Err(Error::bad_input(spec.shape_mismatch(tensor.shape())));
             }
         }
-        let rows = if self.signature.batched { common_rows(&self.signature.inputs, &inputs)? } else { None };
+        let rows =
+            if self.signature.batched && self.batching { common_rows(&self.signature.inputs, &inputs)? } else { None };
         let key = match rows {
             Some(_) => self.shared_key(&inputs)?,
             None => QueueKey { endpoint: self.index, whole: true, dims: SmallVec::new() },

@@ -77,7 +77,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.ended && self.version.withdraw(self.pending) {
-            self.pending.endpoint.metrics.withdrawn.inc();
+            self.pending.endpoint.metrics.withdrew(1);
         }
     }
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod accounting_tests;
 pub mod batch;
+#[cfg(test)]
+mod conformance_tests;
 pub mod endpoint;
 pub mod gather;
 mod lease;

@@ -88,28 +88,37 @@ pub struct Backlog {
 /// when its batches are full.
 pub fn admit(rows: usize, bytes: usize, backlog: &Backlog, settings: &BatchSettings) -> Result<()> {
     let limit = backlog.limit;
-    let splits = settings.enable_large_batch_splitting;
+    let splits = settings.enable_large_batch_splitting && settings.enable_batching;
     if splits && settings.max_execution_batch_size != 0 && rows > settings.max_batch_size {
         return Err(too_large(rows, settings.max_batch_size));
     }
     if !splits && rows > limit {
         return Err(too_large(rows, limit));
     }
-    let capacity = limit.saturating_mul(settings.max_enqueued_batches);
-    let free = capacity.saturating_sub(backlog.rows);
+    // Without batching as many requests may wait as rows could with it.
+    let batch = if settings.enable_batching { limit } else { settings.max_batch_size };
+    let free = batch.saturating_mul(settings.max_enqueued_batches).saturating_sub(backlog.rows);
     if rows > free {
-        return Err(queue_full(
-            backlog,
-            format!("task size is {rows} but scheduling capacity is only {free}"),
-            settings,
-        ));
+        let batches = backlog.rows.div_ceil(batch.max(1));
+        let most = settings.max_enqueued_batches;
+        if !splits {
+            let detail = format!("currently {batches} batches enqueued and max_enqueued_batches is {most}");
+            return Err(queue_full(backlog, detail));
+        }
+        // As TensorFlow Serving counts, there is always an open batch.
+        let batches = batches.max(1);
+        let open = backlog.rows - (batches - 1) * batch;
+        let detail = format!(
+            "task size is {rows} but scheduling capacity is only {free} (num_enqueued_batches={batches}, \
+             max_enqueued_batches={most}, open_batch_size={open}, max_execution_batch_size={batch})"
+        );
+        return Err(queue_full(backlog, detail));
     }
     if backlog.bytes > 0 && backlog.bytes.saturating_add(bytes) > settings.max_enqueued_bytes {
-        let detail = format!(
-            "task has {bytes} bytes, {} bytes are queued and max_enqueued_bytes is {}",
-            backlog.bytes, settings.max_enqueued_bytes
-        );
-        return Err(queue_full(backlog, detail, settings));
+        let most = settings.max_enqueued_bytes;
+        let queued = backlog.bytes;
+        let detail = format!("task has {bytes} bytes, {queued} bytes are queued and max_enqueued_bytes is {most}");
+        return Err(queue_full(backlog, detail));
     }
     Ok(())
 }
@@ -118,13 +127,8 @@ fn too_large(rows: usize, limit: usize) -> Error {
     Error::bad_input(format!("Task size {rows} is larger than maximum input batch size {limit}"))
 }
 
-fn queue_full(backlog: &Backlog, detail: String, settings: &BatchSettings) -> Error {
-    let batches = backlog.rows.div_ceil(backlog.limit.max(1));
-    let message = format!(
-        "The batch scheduling queue to which this task was submitted is full; currently {batches} batches enqueued \
-         and max_enqueued_batches is {} ({detail})",
-        settings.max_enqueued_batches
-    );
+fn queue_full(backlog: &Backlog, detail: String) -> Error {
+    let message = format!("The batch scheduling queue to which this task was submitted is full; {detail}");
     let mut error = Error::new(Code::Unavailable, Reason::QueueFull, message);
     error.retry_after = Some(retry_after(backlog.rows, backlog.rows_per_s));
     error

@@ -24,6 +24,8 @@ pub struct State {
     pub running: usize,
     pub leases: usize,
     pub workers: usize,
+    /// Workers that have loaded the model.
+    pub serving: usize,
     pub closing: bool,
     pub closed: bool,
     queues: Vec<Queue>,
@@ -37,6 +39,8 @@ pub struct Parts {
     pub pieces: Vec<Piece>,
     pub budget: Option<Arc<AtomicU32>>,
     pub lost_before: bool,
+    /// Whether they have never been in a batch before.
+    pub fresh: bool,
 }
 
 /// What there is for a worker to do.
@@ -56,6 +60,19 @@ pub struct Holdings {
     pub queues: usize,
     /// Batches that wait to be run again, whole or in part.
     pub again: usize,
+}
+
+impl std::iter::Sum for Holdings {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            rows: sum.rows + one.rows,
+            bytes: sum.bytes + one.bytes,
+            running: sum.running + one.running,
+            leases: sum.leases + one.leases,
+            queues: sum.queues + one.queues,
+            again: sum.again + one.again,
+        })
+    }
 }
 
 impl State {
@@ -87,7 +104,7 @@ impl State {
         let limit = pending.endpoint.limit(&pending.key);
         let position = self.queues.iter().position(|queue| queue.key == pending.key);
         let rows = self.queues.iter().filter(|queue| queue.key.is_bounded_with(&pending.key)).map(Queue::rows).sum();
-        let backlog = Backlog { rows, limit, bytes: self.bytes, rows_per_s: self.rows_per_s };
+        let backlog = Backlog { rows, limit, bytes: self.bytes, rows_per_s: self.rate() };
         policy::admit(pending.rows, pending.bytes, &backlog, settings)?;
         let index = position.unwrap_or_else(|| {
             // Ahead of the queue that was served last, but of none that has waited since before that.
@@ -97,7 +114,7 @@ impl State {
         });
         self.rows += pending.rows;
         self.bytes += pending.bytes;
-        pending.endpoint.metrics.queued_rows.inc_by(pending.rows as i64);
+        pending.endpoint.metrics.queued(pending.rows as i64);
         let queue = &mut self.queues[index];
         queue.push(Arc::clone(pending));
         let rows = queue.rows();
@@ -113,7 +130,7 @@ impl State {
         if self.queues[index].is_empty() {
             self.queues.swap_remove(index);
         }
-        pending.endpoint.metrics.queued_rows.dec_by(rows as i64);
+        pending.endpoint.metrics.queued(-(rows as i64));
         true
     }
 
@@ -122,7 +139,7 @@ impl State {
         let again = self.again.drain(..).flat_map(|parts| parts.pieces).map(|piece| piece.pending);
         let mut stranded: Vec<Arc<Pending>> = again.collect();
         for queue in self.queues.drain(..) {
-            queue.endpoint.metrics.queued_rows.dec_by(queue.rows() as i64);
+            queue.endpoint.metrics.queued(-(queue.rows() as i64));
             stranded.extend(queue.into_waiting());
         }
         (self.rows, self.bytes) = (0, 0);
@@ -146,7 +163,7 @@ impl State {
             };
             let pieces = self.take(index, settings.enable_large_batch_splitting, now);
             if !pieces.is_empty() {
-                return Choice::Run(Parts { pieces, budget: None, lost_before: false });
+                return Choice::Run(Parts { pieces, budget: None, lost_before: false, fresh: true });
             }
         }
     }
@@ -168,8 +185,8 @@ impl State {
         queue.last_turn = self.turn;
         let taken = queue.take(split, |pending| pending.is_wanted(now));
         let metrics = &queue.endpoint.metrics;
-        metrics.queued_rows.dec_by(taken.rows as i64);
-        metrics.withdrawn.inc_by(taken.unwanted);
+        metrics.queued(-(taken.rows as i64));
+        metrics.withdrew(taken.unwanted);
         if queue.is_empty() {
             self.queues.swap_remove(index);
         }
@@ -178,7 +195,19 @@ impl State {
         taken.pieces
     }
 
-    /// Takes note of how fast rows have been answered.
+    /// Queues parts that come before anything new; a version that has closed meanwhile has nobody who waits for them.
+    pub fn queue_again(&mut self, parts: Parts) {
+        if !self.closed {
+            self.again.push_back(parts);
+        }
+    }
+
+    /// Rows per second of all workers together; 0 when unknown.
+    fn rate(&self) -> f64 {
+        self.rows_per_s * self.serving.max(1) as f64
+    }
+
+    /// Takes note of how fast one worker has answered the rows of a batch.
     pub fn measured(&mut self, rows: usize, took: Duration) {
         let rate = rows as f64 / took.as_secs_f64().max(1e-6);
         let old = if self.rows_per_s == 0.0 { rate } else { self.rows_per_s };

@@ -25,6 +25,7 @@ use crate::tensor::{DType, Data, Tensor};
 /// Batches of up to 10 rows, at once, with nothing switched on.
 pub fn settings() -> BatchSettings {
     BatchSettings {
+        enable_batching: true,
         max_batch_size: 10,
         batch_timeout_micros: 0,
         allowed_batch_sizes: vec![],
@@ -170,7 +171,7 @@ impl World {
 
     /// Waiting rows as the metrics have them.
     pub fn queued_rows(&self) -> i64 {
-        self.version.endpoints().iter().map(|endpoint| endpoint.metrics.queued_rows.get()).sum()
+        self.version.endpoints().iter().map(|endpoint| endpoint.metrics.queued_rows()).sum()
     }
 
     /// Nothing may be left when all requests have ended.

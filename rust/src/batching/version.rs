@@ -118,6 +118,12 @@ impl Version {
         self.changed.notify_waiters();
     }
 
+    /// A worker has loaded the model (`1`), or one that had is gone (`-1`).
+    pub fn count_serving(&self, change: isize) {
+        let mut state = self.state.lock();
+        state.serving = state.serving.saturating_add_signed(change);
+    }
+
     /// Waits until a retired version has nothing left to do, and closes it. With no worker left, what still waits is
     /// refused: nobody would ever run it.
     pub async fn closed(&self) {
@@ -185,7 +191,16 @@ impl Version {
 
     /// Puts parts of a batch first in line.
     pub(super) fn run_again(&self, parts: Parts) {
-        self.state.lock().again.push_back(parts);
+        self.state.lock().queue_again(parts);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes back a batch that never ran. In one step: in between, a version that retires would look finished.
+    pub(super) fn put_back(&self, parts: Parts) {
+        let mut state = self.state.lock();
+        state.running -= 1;
+        state.queue_again(parts);
+        drop(state);
         self.changed.notify_waiters();
     }
 

@@ -148,6 +148,18 @@ fn a_refusal_says_when_to_come_back() {
 }
 
 #[test]
+fn the_time_to_come_back_counts_all_workers_that_serve() {
+    let world = World::new(BatchSettings { max_enqueued_batches: 8, ..settings() });
+    let _first = world.rows(10, 1.0);
+    assert_eq!(world.serve(), 1, "10 rows in a millisecond");
+    let _waiting: Vec<_> = (0..8).map(|_| world.rows(10, 1.0)).collect();
+    let after = || world.rows(1, 1.0).error().retry_after;
+    assert_eq!(after(), Some(Duration::from_millis(8)));
+    (0..4).for_each(|_| world.version.count_serving(1));
+    assert_eq!(after(), Some(Duration::from_millis(2)), "four take turns");
+}
+
+#[test]
 fn workers_are_woken_when_they_may_have_something_to_do() {
     let world = World::new(BatchSettings { max_batch_size: 3, batch_timeout_micros: 10, ..settings() });
     let mut calls = Vec::new();

@@ -31,7 +31,7 @@ async fn guarded<T>(state: &state::State, request: impl Future<Output = T>) -> O
     });
     let outcome = caught.await;
     if outcome.is_none() {
-        state.telemetry.panics.inc();
+        state.telemetry.panicked();
     }
     outcome
 }

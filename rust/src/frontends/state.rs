@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::calls::Calls;
-use crate::config::ServerSettings;
+use crate::config::{ServerSettings, seconds};
 use crate::error::{Code, Error, Reason, Result};
 use crate::routes::Routes;
 use crate::telemetry::Telemetry;
@@ -57,7 +57,7 @@ impl State {
 
     /// Time that a client has to send a whole request, and to take a whole answer.
     pub fn client_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.settings.client_timeout_s)
+        seconds(self.settings.client_timeout_s)
     }
 
     /// The deadline of a request: the client's own, or the server's default.
@@ -82,11 +82,11 @@ impl State {
     /// Counts a connection for as long as the ticket lives; `None` when there are too many.
     pub fn connect(self: &Arc<Self>) -> Option<ConnectionTicket> {
         let ticket = ConnectionTicket(Arc::clone(self));
-        self.telemetry.connections.inc();
+        self.telemetry.connected();
         if self.connections.fetch_add(1, Ordering::Relaxed) < self.settings.max_connections {
             return Some(ticket);
         }
-        self.telemetry.connections_refused.inc();
+        self.telemetry.connection_refused();
         None
     }
 
@@ -109,7 +109,7 @@ pub struct ConnectionTicket(Arc<State>);
 impl Drop for ConnectionTicket {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.telemetry.connections.dec();
+        self.0.telemetry.disconnected();
     }
 }
 

@@ -61,7 +61,7 @@ impl Client {
     }
 
     pub fn ready(&self, signatures: String) -> io::Result<()> {
-        self.say(WorkerSays::Ready(Ready { signatures }), None)
+        self.say(WorkerSays::Ready(Ready { signatures, pid: std::process::id() }), None)
     }
 
     pub fn fail_load(&self, message: String) -> io::Result<()> {

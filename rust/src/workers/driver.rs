@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prost::Message;
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
@@ -21,16 +22,15 @@ use super::outputs;
 use crate::batching::policy::Need;
 use crate::batching::version::{Next, Version};
 use crate::batching::{Batch, Timing, gather};
+use crate::config::seconds;
 use crate::error::{Code, Error, Reason};
 use crate::events::{Event, Events};
 use crate::telemetry::Telemetry;
 
 /// A worker beats every three seconds; after this long without a sign it is given up.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long a worker that was told to close may take to do so.
-const CLOSING: Duration = Duration::from_secs(10);
-/// Copies larger than this give the I/O thread's other tasks to another thread meanwhile.
-const LARGE_COPY: usize = 1 << 20;
+/// Bytes of a copy that would keep an I/O thread's other tasks waiting.
+const LARGE_COPY: u64 = 1 << 20;
 
 /// How a worker's time ended.
 enum End {
@@ -86,11 +86,12 @@ pub async fn drive(socket: OwnedFd, version: Arc<Version>, around: Surroundings)
         }
     };
     version.count_worker(-1);
+    telemetry.worker_gone(worker);
     events.push(match end {
         End::Closed => Event::WorkerClosed(worker),
         End::LoadFailed(message) => Event::WorkerFailed(worker, message),
         End::Lost(why) => {
-            telemetry.workers_lost.inc();
+            telemetry.worker_lost();
             Event::WorkerLost(worker, why)
         }
     });
@@ -156,7 +157,7 @@ impl Driver {
                 Next::Close => {
                     self.closing = true;
                     self.since = Instant::now();
-                    self.say(ServerSays::Close(Close {}), None)?;
+                    self.send(ServerSays::Close(Close {}), None).map_err(|error| no_messages(&error))?;
                 }
             }
         }
@@ -176,43 +177,45 @@ impl Driver {
                 return Ok(());
             }
         };
-        if len > LARGE_COPY {
-            tokio::task::block_in_place(|| gather::gather(&batch, &places, &mut &*segment));
-        } else {
-            gather::gather(&batch, &places, &mut &*segment);
-        }
+        copying(len as u64, || gather::gather(&batch, &places, &mut &*segment));
         let message = run_message(&batch, slot, &places);
         let sent = Instant::now();
         if self.running.is_empty() {
             self.since = sent;
         }
-        self.running.push_back(Running { batch, slot, sent });
-        self.say(ServerSays::Run(message), new.then_some(&*segment))
+        match self.send(ServerSays::Run(message), new.then_some(&*segment)) {
+            Err(error) if is_gone(&error) => {
+                batch.put_back();
+                Err(no_messages(&error))
+            }
+            outcome => {
+                self.running.push_back(Running { batch, slot, sent });
+                outcome.map_err(|error| no_messages(&error))
+            }
+        }
     }
 
-    fn say(&self, says: ServerSays, segment: Option<&Segment>) -> Result<(), End> {
+    fn send(&self, says: ServerSays, segment: Option<&Segment>) -> io::Result<()> {
         let packet = FromServer { says: Some(says) }.encode_to_vec();
         channel::send(self.socket.get_ref(), &packet, segment.map(Segment::descriptor))
-            .map_err(|error| End::Lost(format!("its channel does not take messages: {error}")))
     }
 
-    /// When this worker is given up unless it does something.
+    /// When this worker is given up unless it does something. How long it may take to close is the supervisor's affair.
     fn patience(&self) -> Option<Instant> {
         let silent = self.heard.map(|heard| heard + SILENCE);
         let hung = (!self.running.is_empty()).then(|| self.since + self.max_run());
-        let closing = self.closing.then(|| self.since + CLOSING);
-        [silent, hung, closing].into_iter().flatten().min()
+        [silent, hung].into_iter().flatten().min()
     }
 
     fn max_run(&self) -> Duration {
-        Duration::from_secs_f64(self.version.settings.max_run_s)
+        seconds(self.version.settings.max_run_s)
     }
 
     fn why_impatient(&self) -> String {
         if !self.running.is_empty() && Instant::now() >= self.since + self.max_run() {
             return format!("hung: a batch ran longer than max_run_s = {}", self.version.settings.max_run_s);
         }
-        if self.closing { "did not close when told to".into() } else { "silent: it no longer beats".into() }
+        "silent: it no longer beats".into()
     }
 
     fn take(&mut self, packet: io::Result<(usize, Option<OwnedFd>)>) -> Result<(), End> {
@@ -226,6 +229,13 @@ impl Driver {
             Some(WorkerSays::Beat(_)) => Ok(()),
             Some(WorkerSays::Ready(ready)) if !self.ready => {
                 self.ready = true;
+                self.version.count_serving(1);
+                self.around.telemetry.worker_ready(
+                    self.around.worker,
+                    &self.version.model,
+                    self.version.number,
+                    ready.pid,
+                );
                 self.around.events.push(Event::WorkerReady(self.around.worker, ready.signatures));
                 Ok(())
             }
@@ -249,17 +259,18 @@ impl Driver {
             });
         }
         let timing = Timing { took: sent.elapsed(), interpreter_wait: Duration::from_nanos(done.interpreter_wait_ns) };
-        match outputs::read(&batch, &done.outputs, self.outputs[slot].as_deref()) {
+        let len = done.outputs.iter().fold(0, |sum: u64, place| sum.saturating_add(place.len));
+        copying(len, || match outputs::read(&batch, &done.outputs, self.outputs[slot].as_deref()) {
             Ok(tensors) => batch.complete(tensors, timing),
             Err(error) => batch.fail(error, &[]),
-        }
+        });
         Ok(())
     }
 
     fn failed(&mut self, failed: Failed) -> Result<(), End> {
         let running = self.finish(failed.id)?;
         if failed.dropped {
-            self.around.telemetry.dropped_batches.inc();
+            self.around.telemetry.batch_dropped();
         }
         let code = u8::try_from(failed.code).ok().and_then(Code::from_number).unwrap_or(Code::Internal);
         let reason = if code == Code::InvalidArgument { Reason::BadInput } else { Reason::ModelFailed };
@@ -283,14 +294,35 @@ impl Driver {
         }
     }
 
-    /// Ends what the worker leaves behind.
+    /// Ends what the worker leaves behind: the batch that it was running, and the one that it never came to.
     fn give_up(&mut self, end: &End) {
+        if self.ready {
+            self.version.count_serving(-1);
+        }
         let why = match end {
             End::Closed => "closed",
             End::Lost(why) | End::LoadFailed(why) => why,
         };
-        for running in self.running.drain(..) {
+        self.hear_out();
+        if let Some(running) = self.running.pop_front() {
             running.batch.lost(worker_lost(why));
+        }
+        for ahead in self.running.drain(..) {
+            ahead.batch.put_back();
+        }
+    }
+
+    /// Takes what the worker has said until now. From here on it can say nothing more, and a worker that cannot say
+    /// that it has ended a batch ends itself: so the first batch that is left is the one that it runs.
+    fn hear_out(&mut self) {
+        if self.running.len() < 2 || shutdown(self.socket.get_ref(), Shutdown::Both).is_err() {
+            return;
+        }
+        while !self.running.is_empty() {
+            let packet = channel::receive(self.socket.get_ref(), &mut self.buffer);
+            if self.take(packet).is_err() {
+                return;
+            }
         }
     }
 }
@@ -327,6 +359,21 @@ async fn sleep_or_wait(until: Option<Instant>) {
         Some(until) => sleep_until(until.into()).await,
         None => std::future::pending().await,
     }
+}
+
+/// Copies `len` bytes; if they are many, another thread looks after the other tasks of this one meanwhile.
+fn copying(len: u64, copy: impl FnOnce()) {
+    if len > LARGE_COPY { tokio::task::block_in_place(copy) } else { copy() }
+}
+
+/// Whether a message was not sent because there is nobody at the other end.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+fn no_messages(error: &io::Error) -> End {
+    End::Lost(format!("its channel does not take messages: {error}"))
 }
 
 fn nonsense(what: &str) -> End {

@@ -49,6 +49,9 @@ pub struct Close {}
 pub struct Ready {
     #[prost(string, tag = "1")]
     pub signatures: String,
+    /// The worker's process; the server's own when it is a thread.
+    #[prost(uint32, tag = "2")]
+    pub pid: u32,
 }
 
 /// The model did not load.

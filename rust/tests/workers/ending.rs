@@ -8,6 +8,7 @@ use poise_core::events::Event;
 use poise_core::model::Signature;
 use poise_core::server::Server;
 use poise_core::workers::client::Client;
+use poise_core::workers::message::{Failed, WorkerSays};
 
 use crate::support::{Liar, PATIENCE, Reply, SIGNATURES, World, first, floats, settings, work};
 
@@ -35,6 +36,47 @@ fn another_worker_takes_over_a_lost_batch_where_that_is_asked_for() {
     assert_eq!(world.why_lost(), "ended");
     world.version.retire();
     assert_eq!(worker.join().unwrap(), 1);
+    world.assert_nothing_held();
+}
+
+#[test]
+fn a_batch_that_a_lost_worker_never_came_to_is_unharmed() {
+    let world = World::new(BatchSettings { max_batch_size: 1, ..settings() });
+    let liar = Liar::new(&world).ready();
+    let running = world.ask("floats", floats(&[1], 1.0));
+    liar.batch();
+    let ahead = world.ask("floats", floats(&[1], 2.5));
+    liar.batch();
+    let worker = work(world.attach(), |_, _| Reply::Echo);
+    drop(liar);
+    assert_eq!(world.outcome(running).unwrap_err().reason, Reason::WorkerLost);
+    assert_eq!(first(&world.outcome(ahead).unwrap()), 2.5);
+    assert_eq!(world.why_lost(), "ended");
+    world.version.retire();
+    assert_eq!(worker.join().unwrap(), 1);
+    world.assert_nothing_held();
+}
+
+#[test]
+fn what_a_worker_had_ended_before_it_was_given_up_counts() {
+    let world = World::new(BatchSettings { max_batch_size: 1, ..settings() });
+    let liar = Liar::new(&world).ready();
+    let calls = [world.ask("floats", floats(&[1], 1.0)), world.ask("floats", floats(&[1], 1.0))];
+    let [one, _two] = [liar.batch(), liar.batch()];
+    world.pause(|| {
+        liar.say(WorkerSays::Failed(Failed {
+            id: one.id,
+            code: 13,
+            message: "mine".into(),
+            rows: vec![],
+            dropped: false,
+        }));
+        world.detach.notify_one();
+    });
+    assert_eq!(world.why_lost(), "detached");
+    let [ended, running] = calls.map(|call| world.outcome(call).unwrap_err());
+    assert_eq!(ended.message, "mine");
+    assert_eq!(running.reason, Reason::WorkerLost, "it had come to the second");
     world.assert_nothing_held();
 }
 

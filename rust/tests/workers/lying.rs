@@ -30,7 +30,7 @@ type Lie = (&'static str, Box<dyn Fn(&Liar, u64)>, &'static str);
 
 #[test]
 fn a_worker_that_breaks_the_protocol_is_given_up() {
-    let ready = || WorkerSays::Ready(Ready { signatures: String::new() });
+    let ready = || WorkerSays::Ready(Ready { signatures: String::new(), pid: 0 });
     let table: Vec<Lie> = vec![
         (
             "another batch's answer",

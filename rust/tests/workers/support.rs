@@ -1,7 +1,7 @@
 //! A version with the server's ends of its channels, and workers of both kinds: honest ones and liars.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,7 @@ pub const SIGNATURES: &str = r#"[
 
 pub fn settings() -> BatchSettings {
     BatchSettings {
+        enable_batching: true,
         max_batch_size: 16,
         batch_timeout_micros: 0,
         allowed_batch_sizes: vec![],
@@ -97,6 +98,18 @@ impl World {
             thread::yield_now();
         }
         call
+    }
+
+    /// What happens meanwhile reaches the server all at once.
+    pub fn pause(&self, act: impl FnOnce()) {
+        let ((stopped, stop), (resume, resumed)) = (mpsc::channel(), mpsc::channel::<()>());
+        self.runtime.spawn(async move {
+            stopped.send(()).unwrap();
+            let _ = resumed.recv();
+        });
+        stop.recv().unwrap();
+        act();
+        drop(resume);
     }
 
     pub fn outcome(&self, call: tokio::task::JoinHandle<Outcome>) -> Outcome {
@@ -194,7 +207,7 @@ impl Liar {
     }
 
     pub fn ready(self) -> Self {
-        self.say(WorkerSays::Ready(Ready { signatures: SIGNATURES.into() }));
+        self.say(WorkerSays::Ready(Ready { signatures: SIGNATURES.into(), pid: 0 }));
         self
     }
 

@@ -60,6 +60,7 @@ def parse_sizes(_context: click.Context, _option: click.Parameter, text: str | N
 @click.option("--workers", type=int, help="Batches of one model that run at once. [1]")
 @click.option("--isolation", type=click.Choice(["process", "thread"]), help="What a worker is. [process]")
 @click.option("--load-timeout-s", type=float, help="Longest time a model may take to load. [300]")
+@click.option("--drain-delay-s", type=float, help="Time after SIGTERM before the ports close. [0]")
 @click.option("--drain-timeout-s", type=float, help="Time for requests under way after SIGTERM. [30]")
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), help="Least severe messages logged. [INFO]"
@@ -117,6 +118,7 @@ def read_config(models: Iterable[str], file: Path | None, options: dict[str, Any
     overrides = {
         "server": {"grpc": options.get("grpc"), "http": options.get("http")},
         "models": {name: {"path": path, **per_model, "batching": batching} for name, path in named.items()},
+        "drain_delay_s": options.get("drain_delay_s"),
         "drain_timeout_s": options.get("drain_timeout_s"),
         "log_level": options.get("log_level"),
     }

@@ -1,11 +1,13 @@
-//! What is counted, and under which names. Handles are cloned once per endpoint, so that a request pays for an
-//! addition, not for a look-up.
+//! What is counted, and under which names.
+
+mod endpoint;
+mod labels;
+mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -13,6 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use self::endpoint::EndpointMetrics;
+pub use self::labels::{Api, EndpointLabels, RefusalLabels, RequestLabels, VersionLabels};
+use self::workers::Workers;
 use crate::error::Code;
 
 /// Seconds, from 50 µs to 30 s.
@@ -22,51 +27,6 @@ const SECONDS: [f64; 18] = [
 ];
 /// Rows of a batch.
 const ROWS: [f64; 13] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
-
-/// Labels of one endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct EndpointLabels {
-    pub model: String,
-    pub version: i64,
-    pub signature: String,
-}
-
-/// Labels of one outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    pub model: String,
-    pub version: i64,
-    pub signature: String,
-    pub api: String,
-    pub code: String,
-}
-
-/// Labels of what never reached an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RefusalLabels {
-    pub api: String,
-    pub code: String,
-    pub reason: String,
-}
-
-/// Which wire a request came over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Api {
-    TfsGrpc = 0,
-    TfsRest = 1,
-}
-
-impl Api {
-    const ALL: [Api; 2] = [Api::TfsGrpc, Api::TfsRest];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Api::TfsGrpc => "tfs_grpc",
-            Api::TfsRest => "tfs_rest",
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct Buckets(&'static [f64]);
@@ -87,7 +47,7 @@ fn rows() -> Histograms {
     Family::new_with_constructor(Buckets(&ROWS))
 }
 
-/// Every metric of one server.
+/// Every metric of one server. When it is not enabled nothing is counted, and all stays zero.
 pub struct Telemetry {
     registry: Mutex<Registry>,
     enabled: bool,
@@ -104,34 +64,16 @@ pub struct Telemetry {
     reruns: Family<EndpointLabels, Counter>,
     withdrawn: Family<EndpointLabels, Counter>,
     queued_rows: Family<EndpointLabels, Gauge>,
-    pub panics: Counter,
-    pub dropped_batches: Counter,
-    pub workers_lost: Counter,
-    pub connections: Gauge,
-    pub connections_refused: Counter,
-}
-
-/// The handles of one endpoint.
-pub struct EndpointMetrics {
-    enabled: bool,
-    outcomes: [Counter; 2],
-    labels: EndpointLabels,
-    requests: Family<RequestLabels, Counter>,
-    latency: Histogram,
-    queue_wait: Histogram,
-    execution: Histogram,
-    interpreter_wait: Histogram,
-    batch_rows: Histogram,
-    padding: Counter,
-    pub reruns: Counter,
-    pub withdrawn: Counter,
-    pub queued_rows: Gauge,
-}
-
-impl std::fmt::Debug for EndpointMetrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EndpointMetrics").field("labels", &self.labels).finish_non_exhaustive()
-    }
+    states: Family<VersionLabels, Gauge>,
+    /// The versions of each model that have a state.
+    known: Mutex<HashMap<String, Vec<i64>>>,
+    load_seconds: Family<VersionLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    panics: Counter,
+    dropped_batches: Counter,
+    workers_lost: Counter,
+    connections: Gauge,
+    refused_connections: Counter,
+    workers: Workers,
 }
 
 impl Telemetry {
@@ -151,11 +93,15 @@ impl Telemetry {
             reruns: Family::default(),
             withdrawn: Family::default(),
             queued_rows: Family::default(),
+            states: Family::default(),
+            known: Mutex::default(),
+            load_seconds: Family::default(),
             panics: Counter::default(),
             dropped_batches: Counter::default(),
             workers_lost: Counter::default(),
             connections: Gauge::default(),
-            connections_refused: Counter::default(),
+            refused_connections: Counter::default(),
+            workers: Workers::default(),
         };
         telemetry.register();
         Arc::new(telemetry)
@@ -175,28 +121,33 @@ impl Telemetry {
         registry.register("reruns", "Batches run again to find the request at fault", self.reruns.clone());
         registry.register("withdrawn_requests", "Requests that left the queue because of a deadline or a client that went", self.withdrawn.clone());
         registry.register("queued_rows", "Rows waiting now", self.queued_rows.clone());
+        registry.register("version_state", "State of a version: 10 START, 20 LOADING, 30 AVAILABLE, 40 UNLOADING, 50 END", self.states.clone());
+        registry.register("load_seconds", "How long the last load of a version took, whether it succeeded or not", self.load_seconds.clone());
         registry.register("panics", "Faults of the server caught while serving a request", self.panics.clone());
         registry.register("dropped_batches", "Batches that were never ended by their owner", self.dropped_batches.clone());
         registry.register("workers_lost", "Workers that ended, hung or broke the protocol", self.workers_lost.clone());
         registry.register("connections", "Connections open now", self.connections.clone());
-        registry.register("refused_connections", "Connections closed on arrival because there were too many", self.connections_refused.clone());
+        registry.register("refused_connections", "Connections closed on arrival because there were too many", self.refused_connections.clone());
+        self.workers.register(registry);
     }
 
-    /// Everything in Prometheus' text format.
+    /// Everything in OpenMetrics' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
+        let registry = self.registry.lock();
+        self.workers.measure();
         // Writing to a String cannot fail.
-        let _ = encode(&mut text, &self.registry.lock());
+        let _ = encode(&mut text, &registry);
         text
     }
 
     /// Handles for one endpoint.
     pub fn endpoint(&self, labels: EndpointLabels) -> EndpointMetrics {
         *self.owners.lock().entry(labels.clone()).or_default() += 1;
-        let ok = |api: Api| self.requests.get_or_create_owned(&request_labels(&labels, api, "OK"));
+        let answered = |api: Api| self.requests.get_or_create_owned(&RequestLabels::new(&labels, api, "OK"));
         EndpointMetrics {
             enabled: self.enabled,
-            outcomes: Api::ALL.map(ok),
+            answered: Api::ALL.map(answered),
             requests: self.requests.clone(),
             latency: self.latency.get_or_create_owned(&labels),
             queue_wait: self.queue_wait.get_or_create_owned(&labels),
@@ -230,63 +181,94 @@ impl Telemetry {
         self.queued_rows.remove(labels);
         for api in Api::ALL {
             for code in Code::ALL.map(Code::name).into_iter().chain(["OK"]) {
-                self.requests.remove(&request_labels(labels, api, code));
+                self.requests.remove(&RequestLabels::new(labels, api, code));
             }
         }
+        self.workers.forget(&VersionLabels { model: labels.model.clone(), version: labels.version });
     }
 
     /// Counts a request that reached no endpoint. Labels come from fixed lists, never from the client.
     pub fn refused(&self, api: Api, code: Code, reason: &'static str) {
-        let labels = RefusalLabels { api: api.name().into(), code: code.name().into(), reason: reason.into() };
-        self.refusals.get_or_create(&labels).inc();
+        if self.enabled {
+            let labels = RefusalLabels { api: api.name().into(), code: code.name().into(), reason: reason.into() };
+            self.refusals.get_or_create(&labels).inc();
+        }
     }
-}
 
-fn request_labels(labels: &EndpointLabels, api: Api, code: &str) -> RequestLabels {
-    RequestLabels {
-        model: labels.model.clone(),
-        version: labels.version,
-        signature: labels.signature.clone(),
-        api: api.name().into(),
-        code: code.into(),
-    }
-}
-
-impl EndpointMetrics {
-    /// One request has its outcome.
-    pub fn request(&self, api: Api, code: Option<Code>, seconds: f64) {
+    /// The states of all versions of a model; those of which nothing is known any more are forgotten.
+    pub fn version_states(&self, model: &str, states: impl Iterator<Item = (i64, i32)>) {
         if !self.enabled {
             return;
         }
-        match code {
-            None => {
-                self.outcomes[api as usize].inc();
-            }
-            Some(code) => {
-                self.requests.get_or_create(&request_labels(&self.labels, api, code.name())).inc();
-            }
+        let of = |version| VersionLabels { model: model.into(), version };
+        let mut now = Vec::new();
+        for (version, state) in states {
+            self.states.get_or_create(&of(version)).set(state.into());
+            now.push(version);
         }
-        self.latency.observe(seconds);
+        let mut known = self.known.lock();
+        for version in known.remove(model).unwrap_or_default().into_iter().filter(|version| !now.contains(version)) {
+            self.states.remove(&of(version));
+            self.load_seconds.remove(&of(version));
+        }
+        if !now.is_empty() {
+            known.insert(model.into(), now);
+        }
     }
 
-    /// Rows of one request were taken into a batch.
-    pub fn waited(&self, seconds: f64) {
+    /// A version was loaded, or was not: how long that took.
+    pub fn loaded(&self, model: &str, version: i64, seconds: f64) {
         if self.enabled {
-            self.queue_wait.observe(seconds);
+            self.load_seconds.get_or_create(&VersionLabels { model: model.into(), version }).set(seconds);
         }
     }
 
-    /// One batch came back.
-    pub fn executed(&self, rows: usize, padding: usize, seconds: f64, interpreter_wait: f64) {
+    /// A worker has loaded its model.
+    pub fn worker_ready(&self, worker: u64, model: &str, version: i64, pid: u32) {
         if self.enabled {
-            self.batch_rows.observe(rows as f64);
-            self.padding.inc_by(padding as u64);
-            self.execution.observe(seconds);
-            self.interpreter_wait.observe(interpreter_wait);
+            self.workers.ready(worker, VersionLabels { model: model.into(), version }, pid);
         }
     }
 
-    pub fn labels(&self) -> &EndpointLabels {
-        &self.labels
+    /// A worker is gone, however it ended.
+    pub fn worker_gone(&self, worker: u64) {
+        self.workers.gone(worker);
+    }
+
+    /// A worker ended, hung or broke the protocol.
+    pub fn worker_lost(&self) {
+        self.count(&self.workers_lost);
+    }
+
+    /// A batch was not ended by its owner.
+    pub fn batch_dropped(&self) {
+        self.count(&self.dropped_batches);
+    }
+
+    /// A fault of the server was caught.
+    pub fn panicked(&self) {
+        self.count(&self.panics);
+    }
+
+    pub fn connection_refused(&self) {
+        self.count(&self.refused_connections);
+    }
+
+    pub fn connected(&self) {
+        if self.enabled {
+            self.connections.inc();
+        }
+    }
+
+    pub fn disconnected(&self) {
+        if self.enabled {
+            self.connections.dec();
+        }
+    }
+
+    fn count(&self, counter: &Counter) {
+        if self.enabled {
+            counter.inc();
+        }
     }
 }
