@@ -49,6 +49,10 @@ pub struct ServerSettings {
     pub reflection: bool,
     /// Whether histograms and counters are kept.
     pub metrics: bool,
+    /// Whether they are kept under TensorFlow Serving's names too.
+    pub tfs_metrics: bool,
+    /// Where they are answered in Prometheus' older text format; `None` for nowhere.
+    pub monitoring_path: Option<String>,
 }
 
 /// How one endpoint forms batches. Names and meanings are TensorFlow Serving's where it has them.

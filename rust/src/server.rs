@@ -57,7 +57,7 @@ impl Server {
             .thread_name("poise-io")
             .enable_all()
             .build()?;
-        let telemetry = Telemetry::new(settings.metrics);
+        let telemetry = Telemetry::of(&settings);
         let events: Arc<Events> = Arc::default();
         Ok(Self {
             state: State::new(settings, telemetry, Calls::new(Arc::clone(&events))),
@@ -148,6 +148,13 @@ impl Server {
     /// Gives a version its signatures; those that a second worker brings change nothing.
     pub fn describe(&self, handle: u64, signatures: Vec<Signature>) -> io::Result<()> {
         self.version(handle)?.describe(signatures);
+        Ok(())
+    }
+
+    /// Takes note that a version was loaded from this path, or was not, and how long that took.
+    pub fn note_load(&self, handle: u64, path: &str, succeeded: bool, took: Duration) -> io::Result<()> {
+        let version = self.version(handle)?;
+        self.state.telemetry.loaded((&version.model, version.number), path, succeeded, took);
         Ok(())
     }
 

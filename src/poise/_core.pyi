@@ -66,6 +66,9 @@ class Server:
     def describe(self, handle: int, signatures_json: str) -> None:
         """Give a version its signatures. Raises ValueError when they cannot be served with its batching."""
 
+    def note_load(self, handle: int, path: str, succeeded: bool, took_s: float) -> None:
+        """Count a load of this version from this path, for the metrics alone."""
+
     def publish(self, handle: int) -> None:
         """Route requests to a described version; "latest" is the highest published number of a model."""
 

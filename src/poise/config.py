@@ -73,6 +73,11 @@ class ServerSettings:
     server with grpcurl and the like."""
     metrics: bool = True
     """Whether requests and batches are counted and timed. Unset it to see what that costs; there is no other reason."""
+    tfs_metrics: bool = False
+    """Count under TensorFlow Serving's names too, for dashboards that know those; answered at monitoring_path."""
+    monitoring_path: str | None = "/monitoring/prometheus/metrics"
+    """Path that answers all metrics in Prometheus' text format 0.0.4, "" for none. Set it to where your Prometheus
+    looks; /metrics answers them as OpenMetrics."""
 
     def __post_init__(self) -> None:
         for name in ("grpc", "http"):
@@ -81,6 +86,8 @@ class ServerSettings:
         _check_times(self)
         if self.grpc is None and self.http is None:
             raise ConfigError("grpc and http are both off; the server would have nothing to listen on")
+        object.__setattr__(self, "monitoring_path", self.monitoring_path or None)
+        _check_path("monitoring_path", self.monitoring_path)
         _positive(self, "io_threads", "max_message_bytes", "max_connections", "max_concurrent_streams")
         _positive(self, "client_timeout_s")
         _not_negative(self, "default_timeout_s")
@@ -320,6 +327,11 @@ def _check_address(name: str, address: str | None) -> None:
 
 def _is_version(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _check_path(name: str, path: str | None) -> None:
+    if path is not None and (not re.fullmatch(r"/[^\s?#]+", path) or path.startswith("/v1/")):
+        raise ConfigError(f"{name} must be a path like /monitoring/metrics, and not below /v1/; was {path!r}")
 
 
 def _check_times(record: ServerSettings | BatchSettings | ModelConfig | Config) -> None:

@@ -167,6 +167,13 @@ def test_a_week_is_a_time():
     assert BatchSettings(max_run_s=604_800).max_run_s == 604_800
 
 
+@pytest.mark.parametrize("path", ["metrics", "/", "/v1/metrics", "/a b", "/a?b"])
+def test_metrics_have_a_path_of_their_own(path):
+    with pytest.raises(ConfigError, match=r"^monitoring_path must be a path like"):
+        ServerSettings(monitoring_path=path)
+    assert ServerSettings(monitoring_path="").monitoring_path is None
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -61,6 +61,9 @@ class FakeCore:
     def detach_worker(self, worker):
         self.calls.append(("detach", worker))
 
+    def note_load(self, handle, path, succeeded, took_s):
+        pass
+
     def describe(self, handle, signatures_json):
         assert signatures_json == SIGNATURES
         self.calls.append(("describe", handle))

@@ -9,7 +9,15 @@ from poise.config import ModelConfig
 from poise.testing import ManualClock
 from poise.workers.crew import VersionEnded, VersionFailed, VersionReady, WorkersChanged
 from poise.workers.launch import describe_exit
-from poise.workers.restart import STABLE_S, Phase, Verdict, after_loss, failures_after, threads_per_worker
+from poise.workers.restart import (
+    STABLE_S,
+    Phase,
+    Verdict,
+    after_loss,
+    failures_after,
+    low_priority_s,
+    threads_per_worker,
+)
 from poise.workers.supervisor import KILL_WITHIN_S, LOSS_GRACE_S, Supervisor
 
 HANDLE = 7
@@ -53,6 +61,7 @@ class FakeCore:
     full: bool = False
     attached: int = 0
     detached: list = field(default_factory=list)
+    loads: list = field(default_factory=list)
 
     def attach_worker(self, _handle):
         if self.full:
@@ -62,6 +71,9 @@ class FakeCore:
 
     def detach_worker(self, worker):
         self.detached.append(worker)
+
+    def note_load(self, handle, path, succeeded, took_s):
+        self.loads.append((handle, path, succeeded, took_s))
 
 
 class Stage:
@@ -116,6 +128,19 @@ def test_failures_in_a_row_end_with_stable_service(failures, served_s, after):
 @pytest.mark.parametrize(("failures", "wait_s"), [(0, 0.0), (1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (10_000, 30.0)])
 def test_waits_double_up_to_a_bound(failures, wait_s):
     assert Backoff(0.5, 30.0).wait_s(failures) == wait_s
+
+
+@pytest.mark.parametrize(
+    ("phase", "others_serve", "low_s"),
+    [
+        (Phase.LOADING, True, 150.0),
+        (Phase.LOADING, False, 0.0),
+        (Phase.SERVING, True, 0.0),
+        (Phase.RETIRING, True, 0.0),
+    ],
+)
+def test_who_loads_at_low_priority(phase, others_serve, low_s):
+    assert low_priority_s(phase, 300.0, others_serve=others_serve) == low_s
 
 
 @pytest.mark.parametrize(("cpus", "workers", "threads"), [(8, 1, 8), (8, 3, 2), (2, 4, 1)])
@@ -184,6 +209,23 @@ class TestLoading:
         assert ("too many open files" if trouble == "channel" else "no memory") in notice.why
         assert stage.supervisor.idle
         assert stage.core.attached == len(stage.core.detached)
+
+    def test_loads_are_noted_with_their_time(self):
+        stage = Stage(workers=2).start()
+        stage.clock.advance(3.0)
+        stage.ready(101, 102)
+        assert stage.core.loads == [(HANDLE, "m.onnx", True, 3.0)]
+        stage = Stage(workers=2).start()
+        stage.clock.advance(2.0)
+        stage.event("worker_failed", 101, "no such file")
+        assert stage.core.loads == [(HANDLE, "m.onnx", False, 2.0)]
+
+    def test_the_first_version_loads_at_full_speed_and_later_ones_do_not(self):
+        stage = Stage().start().ready()
+        stage.supervisor.start(HANDLE + 1, stage.config, 4, "m.onnx", stage.clock.now())
+        stage.event("worker_lost", 101, "ended")
+        stage.wait(1.0)
+        assert [spec.low_priority_s for spec, *_ in stage.launcher.specs] == [0.0, 150.0, 0.0]
 
     def test_loading_can_be_abandoned(self):
         stage = Stage().start()

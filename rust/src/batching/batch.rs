@@ -47,7 +47,7 @@ impl Batch {
         let Parts { pieces, budget, lost_before, fresh } = parts;
         for piece in pieces.iter().filter(|piece| fresh && piece.start == 0) {
             let waited = now.saturating_duration_since(piece.pending.arrived);
-            piece.pending.endpoint.metrics.waited(waited.as_secs_f64());
+            piece.pending.endpoint.metrics.waited(waited);
         }
         let endpoint = Arc::clone(&pieces[0].pending.endpoint);
         let rows = pieces.iter().map(Piece::rows).sum();
@@ -85,6 +85,9 @@ impl Batch {
         let metrics = &self.endpoint.metrics;
         let padding = self.executed_rows - self.rows;
         metrics.executed(self.rows, padding, timing.took.as_secs_f64(), timing.interpreter_wait.as_secs_f64());
+        if !self.is_whole() {
+            metrics.batched(self.executed_rows, padding);
+        }
         let mut first = 0;
         for piece in &self.pieces {
             let end = first + piece.rows();

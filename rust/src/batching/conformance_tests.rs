@@ -4,7 +4,7 @@
 #![allow(clippy::type_complexity)] // tables
 
 use super::batch::Batch;
-use super::testing::{Call, World, answer, floats, settings, sizes, spec, values};
+use super::testing::{Call, World, answer, floats, half_plus_two, settings, sizes, spec, values};
 use super::version::Next;
 use crate::clock::Clock as _;
 use crate::config::BatchSettings;
@@ -141,13 +141,7 @@ fn requests_larger_than_they_may_be_are_refused() {
 #[test]
 fn inputs_must_have_the_same_number_of_rows() {
     let float = |name| spec(name, DType::Float, None);
-    let two = Signature {
-        name: "two".into(),
-        method_name: "predict".into(),
-        inputs: vec![float("x"), float("y")],
-        outputs: vec![float("z")],
-        batched: true,
-    };
+    let two = Signature { inputs: vec![float("x"), float("y")], ..half_plus_two("two", true) };
     let inputs = || vec![floats(&[1], &[1.0]), floats(&[2], &[1.0, 2.0])];
     let world = World::with_signatures(settings(), vec![two.clone()]);
     let error = world.endpoint("two").check(inputs()).unwrap_err();

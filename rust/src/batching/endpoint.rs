@@ -11,7 +11,7 @@ use super::queue::QueueKey;
 use crate::config::BatchSettings;
 use crate::error::{Error, Result};
 use crate::model::{Signature, TensorSpec};
-use crate::telemetry::{EndpointLabels, EndpointMetrics, Telemetry};
+use crate::telemetry::{EndpointLabels, EndpointMetrics, Method, Telemetry};
 use crate::tensor::Tensor;
 
 /// Most dimensions of an input that padding evens out, as in TensorFlow Serving.
@@ -64,7 +64,7 @@ impl Endpoint {
         let limit = if signature.batched { settings.execution_size() } else { 1 };
         Self {
             index,
-            metrics: telemetry.endpoint(labels),
+            metrics: telemetry.endpoint(labels, method(&signature.method_name)),
             telemetry: Arc::clone(telemetry),
             signature,
             batching: settings.enable_batching,
@@ -158,6 +158,15 @@ impl Endpoint {
             dims.extend((1..shape.len()).filter(|axis| !(self.pad && may_vary(spec, *axis))).map(|axis| shape[axis]));
         }
         Ok(QueueKey { endpoint: self.index, whole: false, dims })
+    }
+}
+
+/// What a signature is asked for. A SavedModel has one of its own for each kind of call.
+fn method(name: &str) -> Method {
+    match name.rsplit('/').next() {
+        Some("classify") => Method::Classify,
+        Some("regress") => Method::Regress,
+        _ => Method::Predict,
     }
 }
 

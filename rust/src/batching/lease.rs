@@ -49,6 +49,9 @@ impl Lease {
         }
         let (pending, answer) = Pending::new(Arc::clone(endpoint), checked, wanted, now, deadline);
         version.enqueue(&pending)?;
+        if !pending.is_whole() {
+            endpoint.metrics.admitted(pending.rows, pending.inputs.len());
+        }
         let mut waiting = Waiting { version, pending: &pending, ended: false };
         let outcome = match deadline {
             Some(deadline) => timeout_at(deadline.into(), answer).await,
@@ -59,9 +62,10 @@ impl Lease {
         };
         waiting.ended = true;
         let outcome = outcome.unwrap_or_else(|_| Err(Error::internal("the request was dropped without an outcome")));
-        if outcome.is_err() {
+        match outcome {
+            Ok(_) => endpoint.metrics.answered(|| version.now().saturating_duration_since(now)),
             // What is left of a split request whose other part has failed.
-            version.withdraw(&pending);
+            Err(_) => drop(version.withdraw(&pending)),
         }
         outcome
     }

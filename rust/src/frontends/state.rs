@@ -99,7 +99,7 @@ impl State {
 
 /// Seconds of 0 mean that there is no limit unless the client asks for one.
 fn deadline(arrived: Instant, asked: Option<Duration>, default_s: f64) -> Option<Instant> {
-    let default = (default_s > 0.0).then(|| Duration::from_secs_f64(default_s));
+    let default = (default_s > 0.0).then(|| seconds(default_s));
     asked.or(default).and_then(|limit| arrived.checked_add(limit))
 }
 

@@ -73,6 +73,11 @@ impl Server {
         self.inner.describe(handle, signatures).map_err(from_io)
     }
 
+    fn note_load(&self, handle: u64, path: &str, succeeded: bool, took_s: f64) -> PyResult<()> {
+        self.guard.check()?;
+        self.inner.note_load(handle, path, succeeded, seconds(took_s)).map_err(from_io)
+    }
+
     fn publish(&self, handle: u64) -> PyResult<()> {
         self.guard.check()?;
         self.inner.publish(handle).map_err(from_io)

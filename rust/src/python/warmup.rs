@@ -16,7 +16,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn read_warmup(py: Python<'_>, path: PathBuf, most: usize) -> PyResult<Vec<(String, Vec<Bound<'_, PyTuple>>)>> {
     let calls = py.detach(|| warmup::read(&path, most)).map_err(PyValueError::new_err)?;
-    let inputs = |call: &warmup::Replay| call.inputs.iter().map(|(name, tensor)| input(py, name, tensor)).collect::<PyResult<_>>();
+    let inputs = |call: &warmup::Replay| {
+        call.inputs.iter().map(|(name, tensor)| input(py, name, tensor)).collect::<PyResult<_>>()
+    };
     calls.into_iter().map(|call| Ok((call.signature.clone(), inputs(&call)?))).collect::<PyResult<_>>()
 }
 

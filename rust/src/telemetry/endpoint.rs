@@ -1,11 +1,15 @@
 //! What one endpoint counts. Its handles are cloned once, so that a request pays for additions, not for look-ups.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::labels::{Api, EndpointLabels, RequestLabels};
+use super::tfs::{Method, Model, Tfs};
 use crate::error::Code;
 
 /// The handles of one endpoint.
@@ -13,7 +17,7 @@ pub struct EndpointMetrics {
     pub(super) enabled: bool,
     pub(super) labels: EndpointLabels,
     /// Answered requests, for each API.
-    pub(super) answered: [Counter; 2],
+    pub(super) outcomes: [Counter; 2],
     pub(super) requests: Family<RequestLabels, Counter>,
     pub(super) latency: Histogram,
     pub(super) queue_wait: Histogram,
@@ -24,6 +28,20 @@ pub struct EndpointMetrics {
     pub(super) reruns: Counter,
     pub(super) withdrawn: Counter,
     pub(super) queued_rows: Gauge,
+    pub(super) tfs: Option<ForTfs>,
+}
+
+/// Where the same is counted under the names of TensorFlow Serving.
+pub(super) struct ForTfs {
+    all: Arc<Tfs>,
+    model: Arc<Model>,
+    method: Method,
+}
+
+impl ForTfs {
+    pub fn new(all: &Arc<Tfs>, model: &str, method: Method) -> Self {
+        Self { all: Arc::clone(all), model: all.model(model), method }
+    }
 }
 
 impl std::fmt::Debug for EndpointMetrics {
@@ -40,13 +58,30 @@ impl EndpointMetrics {
         }
         match code {
             None => {
-                self.answered[api as usize].inc();
+                self.outcomes[api as usize].inc();
             }
             Some(code) => {
                 self.requests.get_or_create(&RequestLabels::new(&self.labels, api, code.name())).inc();
             }
         }
         self.latency.observe(seconds);
+        if let Some(tfs) = &self.tfs {
+            tfs.model.request(tfs.method, api, code, Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        }
+    }
+
+    /// One request of this many inputs and rows was let in.
+    pub fn admitted(&self, rows: usize, inputs: usize) {
+        if let Some(tfs) = &self.tfs {
+            tfs.all.admitted(rows, inputs);
+        }
+    }
+
+    /// One request has its answer; `took` is asked for only where somebody wants to know.
+    pub fn answered(&self, took: impl FnOnce() -> Duration) {
+        if let Some(tfs) = &self.tfs {
+            tfs.model.ran(tfs.method, took());
+        }
     }
 
     /// Rows have come to wait, or (below zero) wait no more.
@@ -69,9 +104,12 @@ impl EndpointMetrics {
     }
 
     /// Rows of one request were taken into a batch.
-    pub fn waited(&self, seconds: f64) {
+    pub fn waited(&self, took: Duration) {
         if self.enabled {
-            self.queue_wait.observe(seconds);
+            self.queue_wait.observe(took.as_secs_f64());
+        }
+        if let Some(tfs) = &self.tfs {
+            tfs.all.waited(took);
         }
     }
 
@@ -89,6 +127,13 @@ impl EndpointMetrics {
             self.padding.inc_by(padding as u64);
             self.execution.observe(seconds);
             self.interpreter_wait.observe(interpreter_wait);
+        }
+    }
+
+    /// That batch had the rows of its requests side by side.
+    pub fn batched(&self, executed_rows: usize, padding: usize) {
+        if let Some(tfs) = &self.tfs {
+            tfs.all.executed(executed_rows, padding);
         }
     }
 

@@ -1,11 +1,16 @@
 //! What is counted, and under which names.
 
 mod endpoint;
+mod histogram;
 mod labels;
+mod text;
+mod tfs;
+mod tfs_page;
 mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
@@ -16,8 +21,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub use self::endpoint::EndpointMetrics;
+use self::endpoint::ForTfs;
 pub use self::labels::{Api, EndpointLabels, RefusalLabels, RequestLabels, VersionLabels};
+pub use self::tfs::Method;
+use self::tfs::{Tfs, UNKNOWN};
 use self::workers::Workers;
+use crate::config::ServerSettings;
 use crate::error::Code;
 
 /// Seconds, from 50 µs to 30 s.
@@ -74,10 +83,20 @@ pub struct Telemetry {
     connections: Gauge,
     refused_connections: Counter,
     workers: Workers,
+    tfs: Option<Arc<Tfs>>,
 }
 
 impl Telemetry {
+    /// Metrics of Poise alone.
     pub fn new(enabled: bool) -> Arc<Self> {
+        Self::with(enabled, None)
+    }
+
+    pub fn of(settings: &ServerSettings) -> Arc<Self> {
+        Self::with(settings.metrics, (settings.metrics && settings.tfs_metrics).then(Arc::default))
+    }
+
+    fn with(enabled: bool, tfs: Option<Arc<Tfs>>) -> Arc<Self> {
         let telemetry = Self {
             registry: Mutex::new(Registry::with_prefix("poise")),
             enabled,
@@ -102,6 +121,7 @@ impl Telemetry {
             connections: Gauge::default(),
             refused_connections: Counter::default(),
             workers: Workers::default(),
+            tfs,
         };
         telemetry.register();
         Arc::new(telemetry)
@@ -141,13 +161,18 @@ impl Telemetry {
         text
     }
 
-    /// Handles for one endpoint.
-    pub fn endpoint(&self, labels: EndpointLabels) -> EndpointMetrics {
+    /// Everything, TensorFlow Serving's names among it if they are wanted, in Prometheus' text format 0.0.4.
+    pub fn plain_text(&self) -> String {
+        text::plain(&self.text()) + &self.tfs.as_ref().map(|tfs| tfs.text()).unwrap_or_default()
+    }
+
+    /// Handles for one endpoint, whose signature has this method.
+    pub fn endpoint(&self, labels: EndpointLabels, method: Method) -> EndpointMetrics {
         *self.owners.lock().entry(labels.clone()).or_default() += 1;
         let answered = |api: Api| self.requests.get_or_create_owned(&RequestLabels::new(&labels, api, "OK"));
         EndpointMetrics {
             enabled: self.enabled,
-            answered: Api::ALL.map(answered),
+            outcomes: Api::ALL.map(answered),
             requests: self.requests.clone(),
             latency: self.latency.get_or_create_owned(&labels),
             queue_wait: self.queue_wait.get_or_create_owned(&labels),
@@ -158,6 +183,7 @@ impl Telemetry {
             reruns: self.reruns.get_or_create_owned(&labels),
             withdrawn: self.withdrawn.get_or_create_owned(&labels),
             queued_rows: self.queued_rows.get_or_create_owned(&labels),
+            tfs: self.tfs.as_ref().map(|tfs| ForTfs::new(tfs, &labels.model, method)),
             labels,
         }
     }
@@ -193,6 +219,9 @@ impl Telemetry {
             let labels = RefusalLabels { api: api.name().into(), code: code.name().into(), reason: reason.into() };
             self.refusals.get_or_create(&labels).inc();
         }
+        if let Some(tfs) = &self.tfs {
+            tfs.model(UNKNOWN).request(Method::Predict, api, Some(code), Duration::ZERO);
+        }
     }
 
     /// The states of all versions of a model; those of which nothing is known any more are forgotten.
@@ -216,10 +245,21 @@ impl Telemetry {
         }
     }
 
-    /// A version was loaded, or was not: how long that took.
-    pub fn loaded(&self, model: &str, version: i64, seconds: f64) {
+    /// A version was loaded from this path, or was not: how long that took.
+    pub fn loaded(&self, (model, version): (&str, i64), path: &str, succeeded: bool, took: Duration) {
         if self.enabled {
-            self.load_seconds.get_or_create(&VersionLabels { model: model.into(), version }).set(seconds);
+            let labels = VersionLabels { model: model.into(), version };
+            self.load_seconds.get_or_create(&labels).set(took.as_secs_f64());
+        }
+        if let Some(tfs) = &self.tfs {
+            tfs.loaded(path, succeeded, took);
+        }
+    }
+
+    /// A request was recorded for this model, or could not be.
+    pub fn logged(&self, model: &str, code: Option<Code>) {
+        if let Some(tfs) = &self.tfs {
+            tfs.logged(model, code);
         }
     }
 

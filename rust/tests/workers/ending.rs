@@ -129,6 +129,8 @@ fn server() -> Server {
         admin: true,
         reflection: false,
         metrics: true,
+        tfs_metrics: true,
+        monitoring_path: None,
     })
     .unwrap()
 }

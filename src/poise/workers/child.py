@@ -5,8 +5,7 @@ As a process it is started as `python -m poise.workers.child --fd N`, where desc
 once its version is retired, its server gone or its model refused by `fail_load`; with another one when the model ends
 it or something breaks.
 
-Loading runs at ordinary priority. Lowering it would be easy, but raising it again needs rights that a server in a
-container does not have, and the threads that a backend starts while it loads would keep the low one.
+A process that loads beside versions that serve does so at low priority (`priority`).
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from poise.backends.base import LoadedModel, ModelSource
 from poise.errors import PoiseError, WorkerClosed, one_line
 from poise.types import signatures_to_json
 from poise.workers import loop, warmup
+from poise.workers.priority import lowered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +54,8 @@ class WorkerSpec:
     """Cores that one batch may use: the CPU budget divided by the workers of the model."""
     log_level: str = "INFO"
     warmup: warmup.Plan = field(default_factory=warmup.Plan)
+    low_priority_s: float = 0.0
+    """A process loads at low priority for this long at most; 0 for not at all."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -117,7 +119,13 @@ def main(argv: list[str] | None = None) -> int:
     spec = WorkerSpec.from_json(sys.stdin.read())
     logging.basicConfig(level=spec.log_level, format=LOG_FORMAT, stream=sys.stderr)
     _set_title(f"poise:{spec.model}")
-    serve(_connect(arguments.fd, exit_with_server=True), spec, loaded=_freeze)
+    with lowered(spec.low_priority_s) as raise_again:
+
+        def loaded() -> None:
+            raise_again()
+            _freeze()
+
+        serve(_connect(arguments.fd, exit_with_server=True), spec, loaded)
     return 0
 
 

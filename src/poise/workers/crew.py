@@ -82,6 +82,7 @@ class Crew:
     config: ModelConfig
     spec: WorkerSpec
     backoff: Backoff
+    started_at: float = 0.0
     phase: Phase = Phase.LOADING
     signatures_json: str = ""
     why: str | None = None

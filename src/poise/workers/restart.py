@@ -44,6 +44,14 @@ def failures_after(failures: int, served_s: float | None) -> int:
     return 1 if served_s is not None and served_s >= STABLE_S else failures + 1
 
 
+def low_priority_s(phase: Phase, load_timeout_s: float, *, others_serve: bool) -> float:
+    """How long a worker loads at low priority: not when nobody would be disturbed, nor when it is missed already.
+
+    Half of the time that there is: on a busy machine low priority may mean standing still.
+    """
+    return load_timeout_s / 2 if others_serve and phase is Phase.LOADING else 0.0
+
+
 def threads_per_worker(cpus: int, workers: int) -> int:
     """Cores that one batch may use: the workers of a model share them out."""
     return max(1, cpus // workers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Protocol
 
 from poise.backoff import Backoff
@@ -17,7 +18,7 @@ from poise.workers.child import WorkerSpec
 from poise.workers.crew import Crew, Notice, Seat, VersionEnded, VersionFailed, VersionReady, Worker, WorkersChanged
 from poise.workers.launch import Launcher
 from poise.workers.reaper import REAP_EVERY_S, Leaving, Reaper
-from poise.workers.restart import Phase, Verdict, after_loss, failures_after, threads_per_worker
+from poise.workers.restart import Phase, Verdict, after_loss, failures_after, low_priority_s, threads_per_worker
 from poise.workers.warmup import Plan
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Core(Protocol):
 
     def attach_worker(self, handle: int) -> tuple[int, int]: ...
     def detach_worker(self, worker: int) -> None: ...
+    def note_load(self, handle: int, path: str, succeeded: bool, took_s: float) -> None: ...
 
 
 class Supervisor:
@@ -61,7 +63,7 @@ class Supervisor:
             log_level=self._log_level,
             warmup=_warmup(config),
         )
-        crew = self._crews[handle] = Crew(handle, config, spec, backoff)
+        crew = self._crews[handle] = Crew(handle, config, spec, backoff, now)
         crew.seats = [Seat(crew, f"{config.name}/{version}/{index}") for index in range(config.workers)]
         for seat in crew.seats:
             if crew.phase is Phase.LOADING:
@@ -156,7 +158,7 @@ class Supervisor:
             self._fall(seat, f"no channel for a worker: {error}", now, served_s=None)
             return
         try:
-            running = self._launcher.launch(crew.spec, crew.config.isolation, seat.name, fd)
+            running = self._launcher.launch(self._orders(crew), crew.config.isolation, seat.name, fd)
         except Exception as error:  # noqa: BLE001  (as above)
             self._core.detach_worker(worker_id)
             self._fall(seat, f"no worker could be started: {error}", now, served_s=None)
@@ -164,6 +166,11 @@ class Supervisor:
         seat.worker = Worker(worker_id, running, now)
         self._seats[worker_id] = seat
         logger.debug("%s: started (%s)", seat.name, running.label)
+
+    def _orders(self, crew: Crew) -> WorkerSpec:
+        others_serve = any(seat.worker and seat.worker.ready_at is not None for seat in self._seats.values())
+        low_s = low_priority_s(crew.phase, crew.config.load_timeout_s, others_serve=others_serve)
+        return replace(crew.spec, low_priority_s=low_s)
 
     def _on_ready(self, seat: Seat, signatures_json: str, now: float) -> None:
         crew, worker = seat.crew, seat.worker
@@ -176,6 +183,7 @@ class Supervisor:
         if crew.phase is Phase.LOADING:
             crew.phase = Phase.SERVING
             crew.signatures_json = signatures_json
+            self._core.note_load(crew.handle, crew.spec.path, True, now - crew.started_at)
             self._notices.append(VersionReady(crew.handle, signatures_json))
         elif crew.phase is Phase.SERVING and crew.is_complete():
             self._notices.append(WorkersChanged(crew.handle, ""))
@@ -201,6 +209,7 @@ class Supervisor:
             self._notices.append(WorkersChanged(crew.handle, f"{seat.name}: {why}; restart {seat.failures}"))
         elif verdict is Verdict.GIVE_UP:
             crew.why = why
+            self._core.note_load(crew.handle, crew.spec.path, False, now - crew.started_at)
             self.abandon(crew.handle, now)
         else:
             logger.warning("%s: %s, while its version retires", seat.name, why)

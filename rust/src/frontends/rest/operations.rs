@@ -11,7 +11,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// The answer at such a path; `None` at any other.
 pub fn answer(state: &State, method: &Method, path: &str) -> Option<Response<Answer>> {
-    let known = matches!(path, "/healthz" | "/readyz" | "/metrics");
+    let monitoring = state.settings.monitoring_path.as_deref() == Some(path);
+    let known = monitoring || matches!(path, "/healthz" | "/readyz" | "/metrics");
     if known && !matches!(*method, Method::GET | Method::HEAD) {
         return Some(super::not_allowed(method, path));
     }
@@ -20,6 +21,8 @@ pub fn answer(state: &State, method: &Method, path: &str) -> Option<Response<Ans
         "/readyz" if *state.ready.borrow() => Some(plain(StatusCode::OK, TEXT, "ready\n".into())),
         "/readyz" => Some(plain(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n".into())),
         "/metrics" => Some(plain(StatusCode::OK, OPEN_METRICS, state.telemetry.text())),
+        // For Prometheus' older format, with TensorFlow Serving's names, where its dashboards look for them.
+        _ if monitoring => Some(plain(StatusCode::OK, "text/plain", state.telemetry.plain_text())),
         _ => None,
     }
 }
