@@ -104,7 +104,10 @@ def test_overrides_win_and_nones_are_not_given(write):
         ("[server", "not TOML: Expected ']'"),
         ("[server]\ngrcp = 'x:1'", "[server] grcp: unknown key; did you mean grpc?"),
         ("[servers]", "servers: unknown key; did you mean server?"),
-        ("zzz = 1", "zzz: unknown key; expected one of drain_delay_s, drain_timeout_s, log_level, models, server"),
+        (
+            "zzz = 1",
+            "zzz: unknown key; expected one of drain_delay_s, drain_timeout_s, log_level, models, require_all_models, server",
+        ),
         ("server = 3", "server: expected a table, got 3 (a whole number)"),
         ("[server]\ngrpc = 3", "[server] grpc: expected text, got 3 (a whole number)"),
         ("[server]\nio_threads = true", "[server] io_threads: expected a whole number, got True (true or false)"),
