@@ -271,12 +271,14 @@ def _exit_now(server: PoiseServer, number: int) -> NoReturn:
 
 
 @contextmanager
-def serve_in_background(config: Config, ready_timeout_s: float = 60.0) -> Iterator[PoiseServer]:
+def serve_in_background(
+    config: Config, ready_timeout_s: float = 60.0, control: Control | None = None
+) -> Iterator[PoiseServer]:
     """A server in a thread of this process, ready when the block is entered and stopped when it is left.
 
     With a timeout of 0 the block is entered at once. Raises TimeoutError, and OSError as `PoiseServer.start` does.
     """
-    server = PoiseServer(config)
+    server = PoiseServer(config, control=control)
     server.start()
     thread = threading.Thread(target=server.loop, name="poise-server")
     thread.start()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from poise.config import BatchSettings, Config, ModelConfig, ServerSettings
+from poise.registry.control import Control
 from poise.server import PoiseServer, serve_in_background
 
 MODELS = Path(__file__).with_name("models.py")
@@ -91,11 +92,17 @@ def metric(text: str, name: str, **labels: str) -> float:
 
 
 @contextmanager
-def serving(*models: ModelConfig, drain_timeout_s: float = 5.0, ready: bool = True, **server: Any) -> Iterator[Stand]:
+def serving(
+    *models: ModelConfig,
+    drain_timeout_s: float = 5.0,
+    ready: bool = True,
+    control: Control | None = None,
+    **server: Any,
+) -> Iterator[Stand]:
     """A server in this process; fields of ServerSettings as keywords."""
     settings = ServerSettings(**{"grpc": LOCAL, "http": LOCAL, "io_threads": 1, **server})
     config = Config(server=settings, models=models, drain_timeout_s=drain_timeout_s)
-    with serve_in_background(config, ready_timeout_s=30.0 if ready else 0.0) as running:
+    with serve_in_background(config, 30.0 if ready else 0.0, control) as running:
         yield Stand(running)
 
 

@@ -209,6 +209,7 @@ class TestWhatIsRemembered:
         for _ in range(int(3 * COMPARE_EVERY_S)):
             stage.look()
         assert caplog.text.count("its files have changed") == 1
+        assert "its files have changed" in stage.status(1)["message"]
         assert stage.states() == {1: AVAILABLE}
 
     def test_what_is_odd_about_a_path_is_logged_once(self, caplog):

@@ -378,7 +378,7 @@ class TestBackground:
     def stage(self, monkeypatch):
         stage = Stage("m")
         stage.core.calls.clear()
-        monkeypatch.setattr(module, "PoiseServer", lambda _config: stage.server)
+        monkeypatch.setattr(module, "PoiseServer", lambda *_, **__: stage.server)
         return stage
 
     def test_the_server_is_ready_inside_the_block_and_stopped_after_it(self, stage):

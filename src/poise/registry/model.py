@@ -10,7 +10,7 @@ from poise.config import ModelConfig
 from poise.errors import code_number
 from poise.registry.policy import Aspired, State, VersionView, aspired_versions, is_retry_due
 from poise.registry.source import Listing, Source
-from poise.registry.versions import Version
+from poise.registry.versions import CHANGED, Version
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,6 @@ SETTLING_POLL_S = 1.0
 COMPARE_EVERY_S = 10.0
 """How often the files of versions that serve are compared with what was loaded."""
 INCOMPLETE = "its files are still changing: it is taken up when they hold still"
-CHANGED = "its files have changed since it was loaded; what was loaded goes on. Give new files a new version number"
 NO_VERSION = 0
 """Stands for the version of a model that has none."""
 
@@ -167,7 +166,7 @@ class Model:
         }
         for number, version in self.versions.items():
             state = int(version.shown)
-            found[number] = {"version": number, "state": state, "code": version.code, "message": version.message}
+            found[number] = {"version": number, "state": state, "code": version.code, "message": version.remark}
         return [found[number] for number in sorted(found, reverse=True)] or self._lacking()
 
     def _lacking(self) -> list[dict[str, Any]]:

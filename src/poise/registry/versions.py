@@ -9,6 +9,7 @@ from poise.registry.policy import State
 from poise.registry.source import Tree
 
 RETRIES = Backoff(first_s=1.0, most_s=60.0)
+CHANGED = "its files have changed since it was loaded; what was loaded goes on. Give new files a new version number"
 
 
 @dataclass
@@ -42,6 +43,13 @@ class Version:
     def shown(self) -> State:
         """As clients see it: between its first tries a version is still loading, as in TensorFlow Serving."""
         return State.LOADING if self.state is State.END and self.code and not self.given_up else self.state
+
+    @property
+    def remark(self) -> str:
+        """What clients are told beside the state."""
+        if self.state is State.AVAILABLE and self.changed:
+            return self.message or CHANGED
+        return self.message
 
     def loading(self, handle: int) -> None:
         self.state, self.handle = State.LOADING, handle
