@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from poise.config import ModelConfig
 from poise.registry.policy import State
-from poise.registry.registry import Registry
+from poise.registry.registry import Registry, configured_batching
 from poise.registry.source import Listing, Tree
 
 SIGNATURES = '[{"name": "serving_default"}]'
@@ -18,6 +18,7 @@ class FakeCore:
     statuses: dict = field(default_factory=dict)
     history: list = field(default_factory=list)
     labels: dict = field(default_factory=dict)
+    batch_sizes: list = field(default_factory=list)
     handles: int = 0
     bad_signatures: str = ""
     bad_batching: str = ""
@@ -25,7 +26,7 @@ class FakeCore:
     def add_version(self, model, version, batching_json):
         if self.bad_batching:
             raise ValueError(self.bad_batching)
-        assert json.loads(batching_json)["max_batch_size"]
+        self.batch_sizes.append(json.loads(batching_json)["max_batch_size"])
         self.handles += 1
         self.calls.append(("add", model, version))
         return self.handles
@@ -88,13 +89,13 @@ class FakeSource:
 class Stage:
     """A registry with one model, or a few, and everything it can touch."""
 
-    def __init__(self, *found, names=("m",), **settings):
+    def __init__(self, *found, names=("m",), batching=None, **settings):
         self.now, self.core, self.workers = 0.0, FakeCore(), FakeWorkers()
         self.sources = {name: FakeSource() for name in names}
         self.source = self.sources[names[0]]
         self.source.found = set(found)
         models = [ModelConfig(name=name, path=name, **settings) for name in names]
-        self.registry = Registry(self.core, self.workers, models, self.source_of)
+        self.registry = Registry(self.core, self.workers, models, self.source_of, batching or configured_batching)
 
     def source_of(self, model):
         return self.sources.setdefault(model.path, FakeSource())

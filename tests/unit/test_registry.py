@@ -1,5 +1,7 @@
 import pytest
 
+from poise.config import BatchSettings
+from poise.errors import ConfigError
 from poise.registry.model import COMPARE_EVERY_S, HISTORY
 from support.registry import AVAILABLE, END, LOADING, SIGNATURES, START, UNLOADING, Stage
 
@@ -148,6 +150,27 @@ class TestNewVersion:
         assert (stage.states(), stage.loads()) == ({1: UNLOADING, 2: START}, [1])
         stage.ended(1)
         assert stage.loads() == [1, 2]
+
+
+class TestBatchingOfVersions:
+    def test_is_asked_for_with_the_place_of_each(self):
+        places = []
+
+        def batching(config, location):
+            places.append((config.name, location))
+            return BatchSettings(max_batch_size=7)
+
+        stage = Stage(1, 2, versions=2, batching=batching).look()
+        assert places == [("m", "m/2"), ("m", "m/1")]
+        assert stage.core.batch_sizes == [7, 7]
+
+    def test_that_cannot_be_read_is_an_error_of_that_version(self):
+        def batching(_config, location):
+            raise ConfigError(f"{location}/batching_params.pbtxt: line 1: expected a number")
+
+        stage = Stage(1, batching=batching, load_attempts=1).look()
+        assert stage.states() == {1: END}
+        assert stage.status(1)["message"] == "m/1/batching_params.pbtxt: line 1: expected a number"
 
 
 class TestRetries:
