@@ -8,5 +8,6 @@ failed=0
 "${PYTHON:-python3.11}" benchmarks/heavy.py || failed=1
 "${PYTHON:-python3.11}" benchmarks/idle.py || failed=1
 .venv/bin/python benchmarks/border.py || failed=1
+.venv/bin/python benchmarks/loading.py || failed=1
 .venv/bin/python benchmarks/engines.py || failed=1
 exit $failed
