@@ -106,8 +106,10 @@ def test_overrides_win_and_nones_are_not_given(write):
         ("[servers]", "servers: unknown key; did you mean server?"),
         (
             "zzz = 1",
-            "zzz: unknown key;"
-            " expected one of drain_delay_s, drain_timeout_s, log_level, models, require_all_models, server",
+            (
+                "zzz: unknown key;"
+                " expected one of drain_delay_s, drain_timeout_s, log_level, models, require_all_models, server"
+            ),
         ),
         ("server = 3", "server: expected a table, got 3 (a whole number)"),
         ("[server]\ngrpc = 3", "[server] grpc: expected text, got 3 (a whole number)"),
