@@ -66,7 +66,8 @@ class TensorFlowOptions:
     time to wake another."""
     xla: bool = False
     """Compile what XLA can compile. Each new shape of inputs costs a compilation, of seconds: set
-    `allowed_batch_sizes` with it."""
+    `allowed_batch_sizes` with it. They are run with zeros at the load, so a model that has a state needs
+    `warmup = false` as well."""
     mixed_precision: Literal["", "bfloat16"] = ""
     """Compute in bfloat16 where TensorFlow finds it safe; faster on processors that have it, and less exact."""
     batched: bool | None = None
@@ -94,7 +95,10 @@ class TensorFlowOptions:
 class TensorFlowModel:
     """A session with the signatures of its graph."""
 
-    def __init__(self, session: Any, signatures: tuple[Signature, ...], *, inline: bool) -> None:
+    def __init__(self, session: Any, signatures: tuple[Signature, ...], *, inline: bool, compiled: bool) -> None:
+        # A graph may have a state, which nobody but clients may change, and its calls are made at the load already:
+        # only compilation is worth a run before the first request.
+        self.takes_made_up_inputs = compiled
         self._session = session
         self._inline = inline
         self._inputs = {one.name: {spec.name: spec.tensor for spec in one.inputs} for one in signatures}
@@ -151,7 +155,7 @@ def load(source: ModelSource) -> TensorFlowModel:
     config = session_config(options, source.threads)
     try:
         session = _session(folder, options, config)
-        model = TensorFlowModel(session, signatures, inline=options.inter_op_threads == 1)
+        model = TensorFlowModel(session, signatures, inline=options.inter_op_threads == 1, compiled=options.xla)
     except Exception as error:
         logger.exception("%s: TensorFlow does not load it", path)
         raise ModelLoadError(f"{path}: TensorFlow does not load it: {reason(error)}") from error
