@@ -35,6 +35,7 @@ def main() -> int:
     pages = {
         "configuration.md": configuration(importlib.import_module("poise.config")),
         "command-line.md": command_line(importlib.import_module("poise.cli")),
+        "tensorflow-serving-flags.md": serving_flags(importlib.import_module("poise.cli.tfs_flags")),
     }
     if "--check" in sys.argv[1:]:
         stale = [name for name, text in pages.items() if read(REFERENCE / name) != text]
@@ -102,6 +103,17 @@ def command_line(module: ModuleType) -> str:
     sections = [f"# Command line\n\n{NOTE}"]
     sections += [f"## {title}\n\n```text\n{text}\n```\n\n" for title, text in helps(module.main, "poise")]
     return "".join(sections).rstrip("\n") + "\n"
+
+
+def serving_flags(module: ModuleType) -> str:
+    """One table of flags for each group of `poise tfserving`."""
+    sections = [f"# Flags of `poise tfserving`\n\n{NOTE}A flag is written `--name=value`, or `--name value`.\n"]
+    for title, flags in module.GROUPS.items():
+        sections.append(f"\n## {title}\n\n| flag | default | here |\n|---|---|---|\n")
+        for flag in flags:
+            text = f"No effect: {flag.unused}." if flag.unused else flag.help
+            sections.append(f"| `{flag.name}` | `{module.shown_default(flag)}` | {text} |\n")
+    return "".join(sections)
 
 
 def helps(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:

@@ -218,7 +218,10 @@ class ModelConfig:
     """A worker that is not ready after this long is ended. Raise it for models that compile or download at start."""
     load_attempts: int = 3
     """Loads of a version that may fail in a row before its status says END with the error. It is tried again all the
-    same, at once when its files change, else at most a minute apart. Lower it to hear of trouble sooner."""
+    same, at once when its files change. Lower it to hear of trouble sooner."""
+    load_retry_max_s: float = 60.0
+    """The longest wait between such tries; the first ones come after 1, 2, 4 … seconds. Lower it when what a load waits
+    for is mended without a change of its files."""
     poll_interval_s: float = 1.0
     """How often the directory is looked at for new versions; 0 to look once, at the start."""
     restart_delay_s: float = 0.5
@@ -235,7 +238,7 @@ class ModelConfig:
             raise ConfigError("path must not be empty")
         _check_times(self)
         _positive(self, "workers", "load_timeout_s", "load_attempts", "restart_delay_s", "stop_timeout_s")
-        _positive(self, "warmup_iterations")
+        _positive(self, "load_retry_max_s", "warmup_iterations")
         _not_negative(self, "poll_interval_s", "warmup_limit_s")
         if self.restart_delay_max_s < self.restart_delay_s:
             raise ConfigError(f"restart_delay_max_s must be at least restart_delay_s; was {self.restart_delay_max_s}")

@@ -42,6 +42,9 @@ POISE = """\
 if [ "$1" = serve ]; then
   shift
   exec {python} -m poise serve --grpc 127.0.0.1:{grpc} --http 127.0.0.1:{http} "$@"
+elif [ "$1" = tfserving ]; then
+  shift
+  exec {python} -m poise tfserving --bind_address=127.0.0.1 "$@"
 fi
 exec {python} -m poise "$@"
 """

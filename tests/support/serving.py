@@ -109,8 +109,10 @@ def serving(
 class ServerProcess:
     """`poise serve` as an operator starts it. What it logs is kept."""
 
+    COMMAND: tuple[str, ...] = ("serve", "--grpc", LOCAL, "--http", LOCAL)
+
     def __init__(self, *arguments: str, ready: bool = True, ready_s: float = 30.0) -> None:
-        command = [sys.executable, "-m", "poise", "serve", "--grpc", LOCAL, "--http", LOCAL, *arguments]
+        command = [sys.executable, "-m", "poise", *self.COMMAND, *arguments]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read)

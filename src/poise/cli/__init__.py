@@ -25,6 +25,9 @@ COMMANDS = {
     "unload": Entry("poise.cli.models", "unload", "Let a server unload a model."),
     "reload": Entry("poise.cli.models", "reload", "Let a server look at a model's versions now."),
     "config": Entry("poise.cli.models", "config", "Show what a server is configured to serve, or change it."),
+    "tfserving": Entry(
+        "poise.cli.tfserving", "tfserving", "Serve as tensorflow_model_server does, with its flags and files."
+    ),
     "predict": Entry("poise.cli.predict", "predict", "Ask a served model."),
     "bench": Entry("poise.cli.bench", "bench", "Measure a served model under load."),
 }

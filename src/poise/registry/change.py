@@ -15,6 +15,7 @@ LIVE = frozenset(
         "load_policy",
         "poll_interval_s",
         "load_attempts",
+        "load_retry_max_s",
         "load_timeout_s",
         "restart_delay_s",
         "restart_delay_max_s",

@@ -229,7 +229,7 @@ class Registry:
             batching = self._batching(model.config, version.location)
             handle = self._core.add_version(model.name, version.number, batching.to_json())
         except Exception as error:  # noqa: BLE001  (as above)
-            version.failed(str(error), INVALID_ARGUMENT, now, model.config.load_attempts)
+            version.failed(str(error), INVALID_ARGUMENT, now, model.config)
             return
         version.loading(handle)
         self._loaded[handle] = (model, version)
@@ -255,7 +255,7 @@ class Registry:
             return
         self._workers.abandon(handle, now)
         self._core.retire(handle)
-        version.failed(why, code, now, model.config.load_attempts)
+        version.failed(why, code, now, model.config)
         logger.error(
             "%s version %d failed to load: %s; next try in %g s",
             model.name,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from poise.backoff import Backoff
+from poise.config import ModelConfig
 from poise.registry.policy import State
 from poise.registry.source import Tree
 
-RETRIES = Backoff(first_s=1.0, most_s=60.0)
+FIRST_RETRY_S = 1.0
 CHANGED = "its files have changed since it was loaded; what was loaded goes on. Give new files a new version number"
 
 
@@ -63,8 +64,9 @@ class Version:
     def ended(self) -> None:
         self.state, self.handle, self.code, self.message, self.failures = State.END, -1, 0, "", 0
 
-    def failed(self, why: str, code: int, now: float, attempts: int) -> None:
+    def failed(self, why: str, code: int, now: float, config: ModelConfig) -> None:
         self.state, self.handle, self.code, self.message = State.END, -1, code, why
         self.failures += 1
-        self.given_up = self.failures >= attempts
-        self.retry_at = now + RETRIES.wait_s(self.failures)
+        self.given_up = self.failures >= config.load_attempts
+        retries = Backoff(min(FIRST_RETRY_S, config.load_retry_max_s), config.load_retry_max_s)
+        self.retry_at = now + retries.wait_s(self.failures)

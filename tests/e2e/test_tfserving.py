@@ -1,0 +1,137 @@
+"""The place of tensorflow_model_server taken: its flags, its files, its client."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.clients import Refused, call, rest
+from support.serving import until
+from support.tfclient import PYTHON, TfClient
+from support.tfserving import TfServing, free_ports, halves, listed
+
+pytestmark = pytest.mark.timeout(180)
+
+LOAD = Path(__file__).parents[2] / "examples" / "tfs_load.py"
+BATCHING = """
+max_batch_size { value: 4 }
+batch_timeout_micros { value: 2000 }
+allowed_batch_sizes: [2, 4]
+num_batch_threads { value: 8 }
+"""
+
+
+def poise(*flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "poise", "tfserving", *flags]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def answers(server: TfServing, model: str) -> list[float] | None:
+    """What y is for x of 2; None when the model is not served."""
+    try:
+        found: list[float] = rest(server.http, model, {"instances": [2.0]})["predictions"]
+    except Refused:
+        return None
+    return found
+
+
+class TestBeforeTheStart:
+    def test_an_unknown_flag_is_refused_with_the_nearest(self):
+        ended = poise("--model_base_pth=/m", "--port=0")
+        assert ended.returncode == 2
+        assert "unknown argument: --model_base_pth=/m; did you mean --model_base_path?" in ended.stderr
+
+    def test_a_bad_file_of_models_is_refused_in_the_known_words(self, folder: Path):
+        file = folder / "models.config"
+        file.write_text('model_config_list {\n  config { nam: "m" }\n}\n')
+        ended = poise(f"--model_config_file={file}")
+        assert ended.returncode == 2
+        assert "Error parsing text-format tensorflow.serving.ModelServerConfig: line 2, column 12" in ended.stderr
+        assert f"Invalid protobuf file: '{file}'" in ended.stderr
+
+    def test_checking_tells_what_would_be_served_and_starts_nothing(self, folder: Path):
+        base, port = halves(folder, "m", 2.0), free_ports()[0]
+        ended = poise("--check", f"--model_base_path={base}", f"--port={port}", "--grpc_max_threads=8")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert f"gRPC at [::]:{port}, HTTP off" in ended.stdout or f"gRPC at 0.0.0.0:{port}" in ended.stdout
+        assert "default: version 1, backend python" in ended.stdout
+        assert "note: --grpc_max_threads has no effect" in ended.stdout
+
+
+def test_one_model_by_flags(folder: Path, tf: TfClient):
+    with TfServing("--model_name=m", f"--model_base_path={halves(folder, 'm', 2.0)}") as server:
+        assert tf.predict(server.grpc, "m", {"x": np.float32([2.0])})["y"].tolist() == [3.0]
+        assert answers(server, "m") == [3.0]
+
+
+class TestChanges:
+    @pytest.fixture
+    def models(self, folder: Path) -> Path:
+        file = folder / "models.config"
+        file.write_text(listed(("a", halves(folder, "a", 2.0))))
+        return file
+
+    def swap(self, models: Path) -> None:
+        models.write_text(listed(("b", halves(models.parent, "b", 3.0))))
+
+    def test_a_file_that_is_polled(self, models: Path):
+        with TfServing(f"--model_config_file={models}", "--model_config_file_poll_wait_seconds=1") as server:
+            assert answers(server, "a") == [3.0]
+            self.swap(models)
+            until(lambda: answers(server, "b") == [4.0], "the new model", 30.0)
+            until(lambda: answers(server, "a") is None, "the old model gone", 30.0)
+
+    def test_a_file_that_is_read_again_at_sighup_alone(self, models: Path):
+        with TfServing(f"--model_config_file={models}") as server:
+            self.swap(models)
+            models.write_text(models.read_text() + "}")
+            server.signal(signal.SIGHUP)
+            until(lambda: "Error parsing text-format" in server.log, "a word about the mistake")
+            assert answers(server, "a") == [3.0]
+            models.write_text(models.read_text().removesuffix("}"))
+            server.signal(signal.SIGHUP)
+            until(lambda: answers(server, "b") == [4.0], "the new model", 30.0)
+            until(lambda: answers(server, "a") is None, "the old model gone", 30.0)
+
+
+class TestSavedModels:
+    def test_with_labels_batching_and_metrics(self, folder: Path, savedmodels: Path, tf: TfClient):
+        models = folder / "models.config"
+        names = ("half_plus_two", "half_plus_three")
+        labels = 'version_labels { key: "stable" value: 123 }'
+        models.write_text(listed(*((name, savedmodels / name) for name in names), platform="tensorflow", more=labels))
+        (folder / "batching.txt").write_text(BATCHING)
+        (folder / "monitoring.txt").write_text("prometheus_config { enable: true path: '/m/metrics' }")
+        with TfServing(
+            f"--model_config_file={models}",
+            "--enable_batching",
+            f"--batching_parameters_file={folder / 'batching.txt'}",
+            f"--monitoring_config_file={folder / 'monitoring.txt'}",
+            ready_s=120.0,
+        ) as server:
+            x = {"x": np.float32([2.0])}
+            assert tf.predict(server.grpc, "half_plus_two", x)["y"].tolist() == [3.0]
+            assert tf.predict(server.grpc, "half_plus_three", x, label="stable")["y"].tolist() == [4.0]
+            assert rest(server.http, "half_plus_two/labels/stable", {"instances": [1.0]}) == {"predictions": [2.5]}
+            with pytest.raises(Refused, match="Task size 5 is larger than maximum input batch size 4"):
+                rest(server.http, "half_plus_two", {"instances": [1.0] * 5})
+            metrics = call(server.http, "GET", "/m/metrics").body.decode()
+            assert ':tensorflow:serving:request_count{model_name="half_plus_two",status="OK"}' in metrics
+            assert "num_batch_threads of 8 has no effect" in server.log
+            shown = self.load(server)
+            assert float(shown["QPS"]) > 10
+
+    def load(self, server: TfServing) -> dict[str, str]:
+        """What the example prints, run as it is by an interpreter that has never heard of Poise."""
+        command = [str(PYTHON), str(LOAD), server.grpc, "half_plus_two", "2"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        assert ended.returncode == 0, ended.stderr
+        shown = dict(re.findall(r"^(\w+): +([0-9.]+)", ended.stdout, re.MULTILINE))
+        assert set(shown) == {"QPS", "mean", "P95"}
+        return shown
