@@ -107,6 +107,8 @@ pub enum Reason {
     WorkerHung,
     TooLarge,
     Unsupported,
+    /// The body is in a form that nobody here can read.
+    Coding,
     Internal,
 }
 
@@ -126,6 +128,7 @@ impl Reason {
             Reason::WorkerHung => "worker_hung",
             Reason::TooLarge => "too_large",
             Reason::Unsupported => "unsupported",
+            Reason::Coding => "unsupported_coding",
             Reason::Internal => "internal",
         }
     }

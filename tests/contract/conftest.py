@@ -24,6 +24,8 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
         model("pair", "Pair"),
         model("alone", "Alone"),
         model("counter", "Counter"),
+        model("classifies", "Parts"),
+        model("regresses", "Parts", {"regresses": True}),
         model("one_at_most", "Half", max_batch_size=3, enable_large_batch_splitting=False),
         model("adds", "Half", path=str(base), versions="all"),
         model("broken", "Unloadable", load_attempts=1),

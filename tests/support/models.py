@@ -205,3 +205,20 @@ class Unloadable(Model):
 
     def predict(self, inputs):
         return inputs
+
+
+class Parts(Model):
+    """A classifier and regressor over serialized examples: says how long each is, and gives it back as its label."""
+
+    def __init__(self, regresses=False):
+        self.inputs = {"inputs": ("string", [-1])}
+        classes = {"classes": ("string", [-1, 1]), "scores": ("float", [-1, 1])}
+        self.outputs = {"outputs": ("float", [-1])} if regresses else classes
+        self.batched = True
+
+    def predict(self, inputs):
+        items = inputs["inputs"]
+        lengths = np.array([len(item) for item in items], np.float32)
+        if "outputs" in self.outputs:
+            return {"outputs": lengths}
+        return {"classes": items[:, None], "scores": lengths[:, None]}

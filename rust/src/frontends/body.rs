@@ -1,8 +1,12 @@
 //! Bodies in and out: read within bounds of size and time, written as the chunks they are made of.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::Body;
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
@@ -127,6 +131,14 @@ impl Answer {
         Self { content: Content::Stream(messages), trailers: Some(trailers) }
     }
 
+    /// Bytes of an answer that has them all.
+    pub fn byte_len(&self) -> usize {
+        match &self.content {
+            Content::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
+            Content::Stream(_) => 0,
+        }
+    }
+
     /// The bytes of an answer that has them all.
     pub fn into_bytes(self) -> Bytes {
         let Content::Chunks(mut chunks) = self.content else { return Bytes::new() };
@@ -134,5 +146,37 @@ impl Answer {
             0 | 1 => chunks.pop().unwrap_or_default(),
             _ => chunks.concat().into(),
         }
+    }
+}
+
+/// The chunks of an answer on their way to an HTTP/1 client.
+pub struct Sent {
+    chunks: smallvec::IntoIter<[Bytes; 1]>,
+    left: u64,
+}
+
+impl From<Answer> for Sent {
+    fn from(answer: Answer) -> Self {
+        let Content::Chunks(chunks) = answer.content else { return Answer::empty().into() };
+        Self { left: chunks.iter().map(|chunk| chunk.len() as u64).sum(), chunks: chunks.into_iter() }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let chunk = self.chunks.find(|chunk| !chunk.is_empty());
+        self.left -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
     }
 }

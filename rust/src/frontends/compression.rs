@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use crate::error::{Code, Error, Reason, Result};
 
@@ -27,6 +27,37 @@ pub fn inflate(gzip: &[u8], limit: usize) -> Result<Bytes> {
         return Err(too_large(gzip.len(), most, limit));
     }
     Ok(inflated.into())
+}
+
+/// What HTTP calls deflate holds: by its definition zlib's format, from some clients the stream alone.
+pub fn inflate_deflate(packed: &[u8], limit: usize) -> Result<Bytes> {
+    let most = allowed(packed.len(), limit);
+    let inflated = aside(packed.len(), || inflate_stream(packed, most))
+        .map_err(|error| Error::bad_input(format!("the request is not valid deflate: {error}")))?;
+    if inflated.len() > most {
+        return Err(too_large(packed.len(), most, limit));
+    }
+    Ok(inflated.into())
+}
+
+/// All of one stream, or a little more than `most` bytes of it.
+fn inflate_stream(packed: &[u8], most: usize) -> std::result::Result<Vec<u8>, String> {
+    let zlib = packed.len() > 1 && packed[0] & 15 == 8 && u16::from_be_bytes([packed[0], packed[1]]).is_multiple_of(31);
+    let mut stream = Decompress::new(zlib);
+    let mut out = Vec::new();
+    while out.len() <= most {
+        out.reserve(out.len().max(4096).min(most + 1 - out.len()));
+        let rest = packed.get(stream.total_in() as usize..).unwrap_or_default();
+        let status = stream.decompress_vec(rest, &mut out, FlushDecompress::None).map_err(|error| error.to_string())?;
+        let behind = packed.len() - (stream.total_in() as usize).min(packed.len());
+        match status {
+            Status::StreamEnd if behind > 0 => return Err(format!("{behind} bytes follow its end")),
+            Status::StreamEnd => return Ok(out),
+            _ if behind == 0 && out.len() < out.capacity() => return Err("it ends too early".into()),
+            _ => {}
+        }
+    }
+    Ok(out)
 }
 
 /// Most bytes that so much gzip may swell to.
@@ -58,6 +89,8 @@ fn aside<T>(len: usize, work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
+    use flate2::read::{DeflateEncoder, ZlibEncoder};
+
     use super::*;
 
     #[test]
@@ -81,6 +114,26 @@ mod tests {
             assert_eq!(error.code, Code::InvalidArgument);
             assert!(error.message.starts_with("the request is not valid gzip: "), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn deflate_comes_with_and_without_its_head() {
+        let text = b"poise ".repeat(5000);
+        let (zlib, raw) = (packed(ZlibEncoder::new, &text), packed(DeflateEncoder::new, &text));
+        for stream in [&zlib, &raw] {
+            assert_eq!(inflate_deflate(stream, 30_000).unwrap(), text);
+            assert_eq!(inflate_deflate(stream, 29_999).unwrap_err().reason, Reason::TooLarge);
+        }
+        for bad in [&b""[..], b"{}", &zlib[..zlib.len() - 1], &raw[..raw.len() - 2], &[&zlib[..], b"tail"].concat()] {
+            let error = inflate_deflate(bad, 30_000).unwrap_err();
+            assert!(error.message.starts_with("the request is not valid deflate: "), "{}", error.message);
+        }
+    }
+
+    fn packed<R: Read>(encoder: impl Fn(&'static [u8], Compression) -> R, text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encoder(text.to_vec().leak(), Compression::fast()).read_to_end(&mut out).unwrap();
+        out
     }
 
     #[test]

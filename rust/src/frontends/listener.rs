@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::body::Sent;
 use super::state::{ConnectionTicket, State};
 use super::{http2, rest};
 use crate::error::Error;
@@ -104,10 +103,10 @@ async fn serve_http1(io: WatchedIo, state: Arc<State>, mut stop: watch::Receiver
     let _ = connection.await;
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Sent>, Infallible> {
     let response = super::guarded(&state, rest::call(Arc::clone(&state), request)).await;
     let response = response.unwrap_or_else(|| rest::refusal(&Error::internal(super::PANICKED)));
-    Ok(response.map(|answer| Full::new(answer.into_bytes())))
+    Ok(response.map(Sent::from))
 }
 
 /// What is known of a connection's progress.

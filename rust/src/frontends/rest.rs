@@ -1,6 +1,7 @@
 //! HTTP/1.1: from a request to what answers it, error bodies, and what goes around every answer. What a model's route
 //! means is its API's affair.
 
+pub mod coding;
 pub mod cors;
 pub mod operations;
 pub mod wishes;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -28,7 +29,7 @@ pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Ans
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Some(answer) = operations::answer(&state, &head.method, path) {
-        return answer;
+        return coded(&head, answer);
     }
     if !path.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("/v1/")) {
         let message = format!("nothing at {path}: try /v1/models, /metrics, /readyz or /healthz");
@@ -48,16 +49,22 @@ pub async fn call(state: Arc<State>, request: Request<Incoming>) -> Response<Ans
     if state.settings.cors {
         cors::allow(response.headers_mut());
     }
-    response
+    coded(&head, response)
 }
 
-/// Reads a request's whole body.
+fn coded(head: &Parts, response: Response<Answer>) -> Response<Answer> {
+    coding::encoded(&head.headers, response).unwrap_or_else(|error| refusal(&error))
+}
+
+/// Reads a request's whole body, as it was before it was compressed.
 pub async fn read(state: &State, ticket: &mut RequestTicket, head: &Parts, body: Incoming) -> Result<Bytes> {
-    if head.headers.contains_key(http::header::CONTENT_ENCODING) {
-        let message = "Content-Encoding: expected identity (none); compressed bodies are not accepted";
-        return Err(Error::new(Code::InvalidArgument, Reason::Unsupported, message));
+    let sent = body::read(state, ticket, body).await?;
+    let (address, length) = (sent.as_ptr(), sent.len());
+    let body = coding::decoded(&head.headers, sent, state.settings.max_message_bytes)?;
+    if (body.as_ptr(), body.len()) != (address, length) {
+        ticket.hold(body.len())?;
     }
-    body::read(state, ticket, body).await
+    Ok(body)
 }
 
 /// The time limit that a client sets by a header.
@@ -92,10 +99,14 @@ pub fn refusal(error: &Error) -> Response<Answer> {
     let mut response = json(tfs::json::write_error(error));
     let status = match error.reason {
         Reason::TooLarge => 413,
+        Reason::Coding => 415,
         Reason::Deadline if error.message.contains("client_timeout_s") => 408,
         _ => error.code.http_status(),
     };
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if error.reason == Reason::Coding {
+        response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(coding::KNOWN));
+    }
     if let Some(after) = error.retry_after {
         let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

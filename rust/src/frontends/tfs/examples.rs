@@ -20,7 +20,7 @@ pub fn examples(input: Option<Input>) -> Result<Vec<Bytes>> {
 }
 
 /// Two serialized messages in a row are one: that is how protobuf merges.
-fn with_context(context: &Bytes, examples: Vec<Bytes>) -> Vec<Bytes> {
+pub fn with_context(context: &Bytes, examples: Vec<Bytes>) -> Vec<Bytes> {
     if context.is_empty() {
         return examples;
     }

@@ -1,6 +1,9 @@
 //! TensorFlow Serving's REST API, and what goes beyond it on the same URLs.
 
+mod admin;
+mod binary;
 mod describe;
+mod infer;
 mod predict;
 mod route;
 
@@ -9,7 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use hyper::body::Incoming;
 use serde_json::Value;
 
@@ -26,6 +29,7 @@ use crate::telemetry::Api;
 struct Posted<'a> {
     state: &'a State,
     route: &'a Route,
+    headers: &'a HeaderMap,
     wishes: Wishes,
     body: Bytes,
     arrived: Instant,
@@ -36,15 +40,25 @@ struct Posted<'a> {
 pub async fn answer(state: &Arc<State>, head: &Parts, body: Incoming, wishes: Wishes) -> Result<Response<Answer>> {
     let began = Instant::now();
     let route = route(&head.method, head.uri.path())?;
-    if matches!(route.action, Action::List | Action::Status | Action::Metadata) {
-        return value(&describe::describe(state, &route)?);
+    match route.action {
+        Action::List | Action::Status | Action::Metadata => return value(&describe::describe(state, &route)?),
+        Action::ReadConfig => return admin::config(state).await,
+        _ => {}
     }
     let asked = timeout(&head.headers)?;
     let mut ticket = state.admit();
     let body = counted(state, read(state, &mut ticket, head, body).await)?;
-    let deadline = state.rest_deadline(began, asked);
-    let posted = Posted { state, route: &route, wishes, body, arrived: Instant::now(), deadline };
-    predict::answer(&posted).await
+    let deadline = match route.action.is_admin() {
+        true => asked.and_then(|limit| began.checked_add(limit)),
+        false => state.rest_deadline(began, asked),
+    };
+    let (headers, arrived) = (&head.headers, Instant::now());
+    let posted = Posted { state, route: &route, headers, wishes, body, arrived, deadline };
+    match route.action {
+        Action::Predict => predict::answer(&posted).await,
+        Action::Classify | Action::Regress => infer::answer(&posted).await,
+        _ => admin::answer(&posted).await,
+    }
 }
 
 /// Counts a request that never reached an endpoint.

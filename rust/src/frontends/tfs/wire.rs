@@ -21,6 +21,7 @@ use crate::tensor::Tensor;
 
 pub use decode::{decode_default, decode_request, decode_response};
 pub use encode::{Named, encode_request, encode_response, encode_tensor};
+pub use values::canonical;
 
 /// Pieces of one encoded message, in order. Large tensors are pieces of their own, shared instead of copied.
 pub type Chunks = SmallVec<[bytes::Bytes; 1]>;

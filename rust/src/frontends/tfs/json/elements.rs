@@ -1,20 +1,13 @@
 //! Values of JSON as elements of one dtype, appended to one buffer.
 
-use base64::Engine;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 
+use super::base64;
 use super::cursor::Cursor;
 use super::half::{BFLOAT16, HALF, narrow};
 use super::number::{Misfit, float, integer};
 use crate::error::{Code, Error, Reason, Result};
 use crate::tensor::{DType, Shape, Tensor};
-
-/// The standard alphabet, with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// The elements of a tensor that is being read.
 pub(super) struct Elements<'a> {
@@ -123,7 +116,7 @@ impl<'a> Elements<'a> {
             b'{' => {
                 let mut behind = *cursor;
                 let text = behind.base64().ok_or(Misfit::Base64Form)?;
-                let data = BASE64.decode(text).map_err(|_| Misfit::Base64)?;
+                let data = base64::decode(&text).ok_or(Misfit::Base64)?;
                 *cursor = behind;
                 data.into()
             }

@@ -3,9 +3,11 @@
 //! Texts of errors are TensorFlow Serving's. Requests take two passes and no tree of values: a scan that finds the
 //! body valid and notes where the few keys of interest are, then a typed read straight into the tensors' bytes.
 
+mod base64;
 mod cursor;
 mod decimal;
 mod elements;
+mod examples;
 mod half;
 mod integer;
 mod nested;
@@ -13,6 +15,7 @@ mod number;
 mod pretty;
 mod request;
 mod response;
+mod results;
 mod rows;
 mod scan;
 mod scanner;
@@ -21,9 +24,11 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+pub use examples::{Examples, parse_examples};
 pub use pretty::indent;
-pub use request::parse_predict;
+pub use request::{is_predict, parse_predict};
 pub use response::{write_error, write_predict};
+pub use results::{write_classes, write_values};
 
 /// How rows are laid out, in a request and so in its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -53,7 +53,13 @@ pub fn parse_predict<S: Deref<Target = Signature>>(
     }
 }
 
-fn signature_name(body: &Bytes, document: &Document<3>) -> Result<String> {
+/// Whether a body is one for `parse_predict`, well-formed or not in its details.
+pub fn is_predict(body: &Bytes) -> bool {
+    let found = scan(body, ["instances", "inputs"]);
+    found.is_ok_and(|document| document.values.iter().any(Option::is_some))
+}
+
+pub(super) fn signature_name(body: &Bytes, document: &Document<3>) -> Result<String> {
     let Some(pos) = document.values[0] else { return Ok(String::new()) };
     let mut value = Cursor::new(body, pos);
     if value.peek() != b'"' {

@@ -1,10 +1,9 @@
 //! The body of an answer: tensors, or an error, as compact JSON.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::base64;
 use super::decimal::{Real, write_float, write_or_null};
 use super::half::{BFLOAT16, HALF, widen};
 use super::integer::{write_integer, write_unsigned};
@@ -216,9 +215,7 @@ impl<'a> Output<'a> {
                 out.push(b',');
             }
             if binary {
-                out.extend_from_slice(b"{\"b64\":\"");
-                out.extend_from_slice(BASE64_STANDARD.encode(item).as_bytes());
-                out.extend_from_slice(b"\"}");
+                base64::write(out, item);
             } else {
                 let text = std::str::from_utf8(item).map_err(|_| self.not_text())?;
                 write_string(out, text);

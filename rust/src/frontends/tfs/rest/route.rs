@@ -45,6 +45,11 @@ impl Action {
         })
     }
 
+    /// Whether this is an order to the server, not a question to a model.
+    pub fn is_admin(self) -> bool {
+        self.of_a_model() || self == Self::WriteConfig
+    }
+
     /// Whether this is about a model as a whole, not about one version of it.
     fn of_a_model(self) -> bool {
         matches!(self, Self::Load | Self::Unload | Self::Reload)

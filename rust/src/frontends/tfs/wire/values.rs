@@ -130,7 +130,7 @@ fn fill(elements: &mut Vec<u8>, size: usize, total: usize) {
 }
 
 /// Raw elements as they are, but for booleans, of which any byte other than 0 is true.
-pub(super) fn canonical(dtype: DType, content: Bytes) -> Bytes {
+pub fn canonical(dtype: DType, content: Bytes) -> Bytes {
     if dtype != DType::Bool || content.iter().all(|byte| *byte < 2) {
         return content;
     }

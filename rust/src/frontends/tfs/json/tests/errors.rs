@@ -175,7 +175,7 @@ fn strings_that_are_no_base64() {
             (r#"{"inputs": [{"b64": 1}]}"#, &form(r#"{"b64": 1}"#)),
             (r#"{"inputs": [{}]}"#, &form("{}")),
             (r#"{"inputs": [{"b64": "", "b64": ""}]}"#, &form(r#"{"b64": "", "b64": ""}"#)),
-            (r#"{"inputs": [{"b64": "_-8="}]}"#, "Unable to base64 decode"),
+            (r#"{"inputs": [{"b64": "_+8="}]}"#, "Unable to base64 decode"),
             (r#"{"inputs": [{"b64": "a"}]}"#, "Unable to base64 decode"),
             (
                 r#"{"inputs": [["a"], [{"b64": "?"}, "b"]]}"#,

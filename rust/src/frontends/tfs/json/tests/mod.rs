@@ -2,6 +2,7 @@
 
 mod bodies;
 mod errors;
+mod examples;
 mod numbers;
 mod random;
 mod responses;
