@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("routes", "calls"),
     ("batching",),
     ("telemetry", "events"),
-    ("tensor", "model", "error", "config", "clock", "proto", "protojson", "tfrecord"),
+    ("tensor", "model", "error", "config", "clock", "proto", "protojson", "tfrecord", "sockets"),
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
 LAST = len(LAYERS) - 1

@@ -23,6 +23,16 @@ pub struct ServerSettings {
     pub grpc: Option<String>,
     /// `HOST:PORT` of the HTTP listener.
     pub http: Option<String>,
+    /// Path of a Unix socket that speaks gRPC too.
+    pub grpc_socket: Option<String>,
+    /// PEM, or the path of a PEM file: the server's certificates, its own first. `None` for no TLS.
+    pub tls_cert: Option<String>,
+    /// The same of its private key.
+    pub tls_key: Option<String>,
+    /// The same of the authorities of client certificates, which are then asked for.
+    pub tls_client_ca: Option<String>,
+    /// Whether HTTP has TLS as well.
+    pub tls_http: bool,
     /// Threads that move bytes.
     pub io_threads: usize,
     /// Largest request body.

@@ -15,6 +15,7 @@ pub mod model;
 pub mod protojson;
 pub mod routes;
 pub mod server;
+mod sockets;
 pub mod telemetry;
 pub mod tensor;
 pub mod tfrecord;

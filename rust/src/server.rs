@@ -2,16 +2,15 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, watch};
 
@@ -21,15 +20,15 @@ use crate::clock::SystemClock;
 use crate::config::{BatchSettings, ServerSettings};
 use crate::error::Result;
 use crate::events::{Event, Events};
-use crate::frontends::listener::{self, Protocol};
+use crate::frontends::listener::{self, Listen, Listening, Protocol};
 use crate::frontends::state::State;
+use crate::frontends::tls::Tls;
 use crate::model::Signature;
 use crate::routes::{Labels, Status};
+use crate::sockets::{SocketFile, listen_on};
 use crate::telemetry::Telemetry;
 use crate::workers::{channel, driver};
 
-/// Connections that the kernel may hold before they are accepted.
-const BACKLOG: i32 = 4096;
 /// How often a drain looks whether the last request has ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
@@ -44,6 +43,7 @@ pub struct Server {
     retiring: Arc<Mutex<HashMap<u64, Arc<Version>>>>,
     workers: Mutex<HashMap<u64, Arc<Notify>>>,
     last_id: AtomicU64,
+    socket_file: Mutex<Option<SocketFile>>,
 }
 
 fn closed() -> io::Error {
@@ -68,30 +68,45 @@ impl Server {
             retiring: Arc::default(),
             workers: Mutex::default(),
             last_id: AtomicU64::new(0),
+            socket_file: Mutex::default(),
         })
     }
 
     /// Binds the listeners; returns their addresses, gRPC first.
     pub fn start(&self) -> io::Result<(Option<SocketAddr>, Option<SocketAddr>)> {
         let settings = &self.state.settings;
+        let grpc_tls = Tls::new(settings, b"h2").map_err(io::Error::other)?;
+        let http_tls = if settings.tls_http { Tls::new(settings, b"http/1.1") } else { Ok(None) };
+        let http_tls = http_tls.map_err(io::Error::other)?;
         let grpc = settings.grpc.as_deref().map(listen_on).transpose()?;
         let http = settings.http.as_deref().map(listen_on).transpose()?;
+        let unix = settings.grpc_socket.as_deref().map(SocketFile::new).transpose()?;
         let addresses = (
             grpc.as_ref().map(StdListener::local_addr).transpose()?,
             http.as_ref().map(StdListener::local_addr).transpose()?,
         );
-        self.accept(grpc, Protocol::Grpc)?;
-        self.accept(http, Protocol::Http)?;
+        self.accept(grpc, TcpListener::from_std, Protocol::Grpc, grpc_tls.clone())?;
+        self.accept(http, TcpListener::from_std, Protocol::Http, http_tls)?;
+        if let Some((socket, file)) = unix {
+            *self.socket_file.lock() = Some(file);
+            self.accept(Some(socket), UnixListener::from_std, Protocol::LocalGrpc, grpc_tls)?;
+        }
         Ok(addresses)
     }
 
-    fn accept(&self, socket: Option<StdListener>, protocol: Protocol) -> io::Result<()> {
+    fn accept<S, L: Listen>(
+        &self,
+        socket: Option<S>,
+        listen: impl FnOnce(S) -> io::Result<L>,
+        protocol: Protocol,
+        tls: Option<Arc<Tls>>,
+    ) -> io::Result<()> {
         let Some(socket) = socket else { return Ok(()) };
         self.with_runtime(|runtime| {
             let _inside = runtime.enter();
-            let accepting = TcpListener::from_std(socket)?;
             let (state, events) = (Arc::clone(&self.state), Arc::clone(&self.events));
-            runtime.spawn(listener::serve(accepting, protocol, state, events, self.stop.subscribe()));
+            let with = Listening { protocol, tls, state, events, stop: self.stop.subscribe() };
+            runtime.spawn(listener::serve(listen(socket)?, with));
             Ok(())
         })
     }
@@ -265,6 +280,7 @@ impl Server {
         if let Some(runtime) = self.runtime.lock().take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
+        *self.socket_file.lock() = None;
         self.versions.lock().clear();
         self.retiring.lock().clear();
         self.workers.lock().clear();
@@ -276,27 +292,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Binds `HOST:PORT` without sharing the port with another server.
-fn listen_on(address: &str) -> io::Result<StdListener> {
-    let explain = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
-    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no such host");
-    for candidate in address.to_socket_addrs().map_err(explain)? {
-        match listen_on_socket(candidate) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => last = error,
-        }
-    }
-    Err(explain(last))
-}
-
-fn listen_on_socket(address: SocketAddr) -> io::Result<StdListener> {
-    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-    // Lets a restarted server take its port back at once; it does not let two servers share one.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
-    Ok(StdListener::from(socket))
 }

@@ -44,6 +44,18 @@ class ServerSettings:
     """HOST:PORT of the gRPC listener, port 0 for a free one, "" for none. Change it to listen on one interface only."""
     http: str | None = "0.0.0.0:8501"
     """HOST:PORT of the HTTP listener (REST, /metrics, /healthz, /readyz), likewise."""
+    grpc_socket: str | None = None
+    """Path of a Unix socket that speaks gRPC too, null for none. Set it for clients on the same machine or in the same
+    pod. A socket that a server has left there is replaced."""
+    tls_cert: str | None = None
+    """Certificates of the gRPC listener, its own first: PEM, or the path of a PEM file, which is read again when it
+    changes. Set it, with tls_key, to have TLS; null for none."""
+    tls_key: str | None = field(default=None, repr=False)
+    """The private key, likewise."""
+    tls_client_ca: str | None = None
+    """Authorities of client certificates, likewise. Set it to refuse clients that have no certificate of theirs."""
+    tls_http: bool = False
+    """Whether the HTTP listener has TLS too. TensorFlow Serving has none there, so clients expect none."""
     io_threads: int = field(default_factory=default_io_threads)
     """Threads that move bytes; half of the cores that may be used, if not given. Raise it when small models leave cores
     idle, but not beyond the cores that there are."""
@@ -80,14 +92,16 @@ class ServerSettings:
     looks; /metrics answers them as OpenMetrics."""
 
     def __post_init__(self) -> None:
-        for name in ("grpc", "http"):
+        for name in ("grpc", "http", "grpc_socket", "tls_cert", "tls_key", "tls_client_ca"):
             object.__setattr__(self, name, getattr(self, name) or None)
+        for name in ("grpc", "http"):
             _check_address(name, getattr(self, name))
         _check_times(self)
-        if self.grpc is None and self.http is None:
+        if self.grpc is None and self.http is None and self.grpc_socket is None:
             raise ConfigError("grpc and http are both off; the server would have nothing to listen on")
         object.__setattr__(self, "monitoring_path", self.monitoring_path or None)
         _check_path("monitoring_path", self.monitoring_path)
+        self._check_tls()
         _positive(self, "io_threads", "max_message_bytes", "max_connections", "max_concurrent_streams")
         _positive(self, "client_timeout_s")
         _not_negative(self, "default_timeout_s")
@@ -98,6 +112,12 @@ class ServerSettings:
                 f"max_body_bytes_held must hold at least one message of max_message_bytes"
                 f" ({self.max_message_bytes}); was {self.max_body_bytes_held}"
             )
+
+    def _check_tls(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ConfigError("tls_cert and tls_key go together; only one of them is set")
+        if self.tls_cert is None and (self.tls_client_ca is not None or self.tls_http):
+            raise ConfigError("tls_client_ca and tls_http need tls_cert and tls_key")
 
     def to_json(self) -> str:
         """As the data plane takes it."""

@@ -7,12 +7,14 @@ pub mod grpc;
 pub mod health;
 pub mod http2;
 pub mod listener;
+pub mod local;
 pub mod percent;
 pub mod proto;
 pub mod reflection;
 pub mod rest;
 pub mod state;
 pub mod tfs;
+pub mod tls;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -116,6 +116,11 @@ fn server() -> Server {
     Server::new(ServerSettings {
         grpc: None,
         http: None,
+        grpc_socket: None,
+        tls_cert: None,
+        tls_key: None,
+        tls_client_ca: None,
+        tls_http: false,
         io_threads: 1,
         max_message_bytes: 1 << 20,
         max_body_bytes_held: 1 << 20,

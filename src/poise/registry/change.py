@@ -20,6 +20,9 @@ LIVE = frozenset(
         "restart_delay_s",
         "restart_delay_max_s",
         "stop_timeout_s",
+        "warmup",
+        "warmup_iterations",
+        "warmup_limit_s",
     }
 )
 """Settings that apply to what is loaded already; any other makes it load anew."""
