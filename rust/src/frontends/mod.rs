@@ -10,6 +10,7 @@ pub mod listener;
 pub mod local;
 pub mod percent;
 pub mod proto;
+pub mod recorder;
 pub mod reflection;
 pub mod rest;
 pub mod state;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::recorder::Recorder;
 use crate::calls::Calls;
 use crate::config::{ServerSettings, seconds};
 use crate::error::{Code, Error, Reason, Result};
@@ -19,6 +20,7 @@ pub struct State {
     pub routes: Routes,
     pub telemetry: Arc<Telemetry>,
     pub calls: Calls,
+    pub recorder: Recorder,
     /// What readiness answers; watched by health streams.
     pub ready: watch::Sender<bool>,
     held_bytes: AtomicUsize,
@@ -33,6 +35,7 @@ impl State {
             routes: Routes::default(),
             telemetry,
             calls,
+            recorder: Recorder::default(),
             ready: watch::Sender::new(false),
             held_bytes: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),

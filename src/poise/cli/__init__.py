@@ -28,6 +28,7 @@ COMMANDS = {
     "tfserving": Entry(
         "poise.cli.tfserving", "tfserving", "Serve as tensorflow_model_server does, with its flags and files."
     ),
+    "record": Entry("poise.cli.record", "record", "Record a warm-up file from a server's traffic."),
     "predict": Entry("poise.cli.predict", "predict", "Ask a served model."),
     "bench": Entry("poise.cli.bench", "bench", "Measure a served model under load."),
 }

@@ -28,8 +28,14 @@ pub async fn predict(call: Call) -> Reply {
     let lease = counted(state, resolve(state, &request.model))?;
     let signature = if request.model.signature.is_empty() { DEFAULT_SIGNATURE } else { &request.model.signature };
     let endpoint = counted(state, lease.endpoint(signature).ok_or_else(|| no_signature(signature)))?;
-    let predict =
-        Predict { lease: &lease, endpoint, api: Api::TfsGrpc, arrived: call.arrived, deadline: call.deadline };
+    let predict = Predict {
+        lease: &lease,
+        endpoint,
+        api: Api::TfsGrpc,
+        recorder: Some(&state.recorder),
+        arrived: call.arrived,
+        deadline: call.deadline,
+    };
     let inputs = endpoint.arrange(request.inputs);
     let (wanted, answer) = predict.run(inputs, endpoint.select(&request.output_filter)).await?;
     let spec = Spec { name: &request.model.name, version: Some(lease.version().number), label: None, signature };

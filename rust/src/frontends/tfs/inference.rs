@@ -81,7 +81,7 @@ impl Asked<'_> {
         names: &[&str],
     ) -> Result<Vec<(String, Tensor)>> {
         let Self { lease, api, arrived, deadline, .. } = *self;
-        let predict = Predict { lease, endpoint, api, arrived, deadline };
+        let predict = Predict { lease, endpoint, api, recorder: None, arrived, deadline };
         let input = Tensor::strings(smallvec![examples.len()], examples);
         let inputs = input.and_then(|input| endpoint.arrange(vec![(INPUTS.into(), input)]));
         let has = |name: &&&str| endpoint.signature.outputs.iter().any(|spec| spec.name == **name);

@@ -7,6 +7,7 @@ use crate::batching::endpoint::Endpoint;
 use crate::batching::version::Lease;
 use crate::batching::{Answer, Wanted};
 use crate::error::Result;
+use crate::frontends::recorder::Recorder;
 use crate::telemetry::Api;
 use crate::tensor::Tensor;
 
@@ -15,6 +16,8 @@ pub struct Predict<'a> {
     pub lease: &'a Lease,
     pub endpoint: &'a Arc<Endpoint>,
     pub api: Api,
+    /// Who may want to keep it.
+    pub recorder: Option<&'a Recorder>,
     pub arrived: Instant,
     pub deadline: Option<Instant>,
 }
@@ -30,8 +33,13 @@ impl Predict<'_> {
 
     async fn outcome(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
         let (inputs, wanted) = (inputs?, wanted?);
+        let model = &*self.lease.version().model;
+        let kept = self.recorder.filter(|recorder| recorder.wants(model)).map(|recorder| (recorder, inputs.clone()));
         let checked = self.endpoint.check(inputs)?;
         let answer = self.lease.run(self.endpoint, checked, wanted.clone(), self.deadline).await?;
+        if let Some((recorder, inputs)) = kept {
+            recorder.keep(model, self.endpoint, &inputs);
+        }
         Ok((wanted, answer))
     }
 

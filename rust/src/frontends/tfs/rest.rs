@@ -5,6 +5,7 @@ mod binary;
 mod describe;
 mod infer;
 mod predict;
+mod record;
 mod route;
 
 use std::sync::Arc;
@@ -57,6 +58,7 @@ pub async fn answer(state: &Arc<State>, head: &Parts, body: Incoming, wishes: Wi
     match route.action {
         Action::Predict => predict::answer(&posted).await,
         Action::Classify | Action::Regress => infer::answer(&posted).await,
+        Action::Record => record::answer(&posted).await,
         _ => admin::answer(&posted).await,
     }
 }

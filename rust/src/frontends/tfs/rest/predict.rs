@@ -55,7 +55,8 @@ pub async fn answer(posted: &Posted<'_>) -> Result<Response<Answer>> {
     let (target, format, inputs) = counted(posted.state, read(posted))?;
     let Target { lease, endpoint } = &target;
     let Posted { arrived, deadline, wishes, .. } = *posted;
-    let predict = Predict { lease, endpoint, api: Api::TfsRest, arrived, deadline };
+    let recorder = Some(&posted.state.recorder);
+    let predict = Predict { lease, endpoint, api: Api::TfsRest, recorder, arrived, deadline };
     let (wanted, answer) = predict.run(Ok(inputs), endpoint.select(&[])).await?;
     let outputs = predict.named(&wanted, &answer);
     let response = if wishes.binary { raw(&outputs)? } else { json(write_predict(format, wishes.style, &outputs)?) };

@@ -29,6 +29,7 @@ pub enum Action {
     Load,
     Unload,
     Reload,
+    Record,
 }
 
 impl Action {
@@ -41,6 +42,7 @@ impl Action {
             "load" => Self::Load,
             "unload" => Self::Unload,
             "reload" => Self::Reload,
+            "record" => Self::Record,
             _ => return None,
         })
     }
@@ -52,7 +54,7 @@ impl Action {
 
     /// Whether this is about a model as a whole, not about one version of it.
     fn of_a_model(self) -> bool {
-        matches!(self, Self::Load | Self::Unload | Self::Reload)
+        matches!(self, Self::Load | Self::Unload | Self::Reload | Self::Record)
     }
 }
 
@@ -158,6 +160,7 @@ mod tests {
             ("POST /v1/models/m:load", "m", Choice::Latest, Load),
             ("POST /v1/models/m:unload", "m", Choice::Latest, Unload),
             ("POST /v1/models/m:reload", "m", Choice::Latest, Reload),
+            ("POST /v1/models/m:record", "m", Choice::Latest, Record),
         ];
         for (line, model, choice, action) in table {
             assert_eq!(found(line).unwrap(), Route { model: model.into(), choice, action }, "{line}");
