@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 
 from poise import _core
+from poise.client.admin import Admin
+from poise.formats.model_config import ModelDefaults
+from poise.registry.calls import ServerConfigs
+from poise.registry.control import Control
 from support import models
 from support.clients import Crowd, Refused, connect, grpc, halves, outcomes
-from support.serving import Stand, model, serving, until, workers
+from support.serving import MODELS, Stand, model, serving, until, workers
 
 
 def arenas() -> int:
@@ -27,6 +32,12 @@ def descriptors() -> int:
 
 def holdings() -> tuple[int, int, int]:
     return arenas(), descriptors(), threading.active_count()
+
+
+def resident_mib() -> float:
+    """Memory of this process, after Python and the allocator had a chance to give some back."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def use(stand: Stand, size: int) -> None:
@@ -67,6 +78,33 @@ def test_a_server_that_was_closed_leaves_nothing():
     for _ in range(3):
         run()
     until(lambda: holdings() == before, f"held as before, {before}; now {holdings()}")
+    assert workers() == []
+
+
+@pytest.mark.parametrize(("isolation", "cycles"), [("thread", 50), ("process", 5)])
+def test_models_that_come_and_go_leave_nothing(isolation: str, cycles: int):
+    """Loaded, asked and unloaded again and again beside one that stays."""
+    settings = {"isolation": isolation, "stop_timeout_s": 2.0}
+    control = Control(formats=ServerConfigs(ModelDefaults(settings=settings)))
+    with serving(model("half", "Half"), control=control) as stand:
+        admin = Admin(f"http://{stand.http}", 30.0)
+
+        def cycle():
+            admin.load("other", {"base_path": f"{MODELS}:Half", "model_platform": "python"})
+            halves(stand.grpc, "other", 1)
+            admin.unload("other")
+            until(lambda: stand.state["workers"] == 1, "the worker gone")
+
+        cycle()
+        stand.settle()
+        until(lambda: stand.state["connections"] == 0, "no connection left")
+        before, memory = holdings(), resident_mib()
+        for _ in range(cycles):
+            cycle()
+        stand.settle()
+        until(lambda: holdings() == before, f"held as before, {before}; now {holdings()}")
+        assert stand.metric("requests_total", model="other") == 0, "no series of a model that is gone"
+        assert resident_mib() - memory < 16
     assert workers() == []
 
 

@@ -74,7 +74,8 @@ WHY = {"raises": "the weights are corrupt", "ends its process": "exit status 7",
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_version_leaves_the_old_one_serving_and_says_why(base: Path, kind):
-    with serving(adds(base, isolation="process", load_timeout_s=3.0)) as stand:
+    limit_s = 3.0 if kind == "never gets ready" else 30.0
+    with serving(adds(base, isolation="process", load_timeout_s=limit_s)) as stand:
         with Traffic(lambda: ask(stand)[0]) as traffic:
             publish(base, 2, load=BAD[kind])
             until(lambda: status(stand).get(2, ("",))[0] == "END", f"the end of version 2 in {status(stand)}", 20.0)
