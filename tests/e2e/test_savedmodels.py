@@ -10,7 +10,7 @@ import pytest
 
 from poise.testing import strings
 from poise.types import dtype_name, numpy_dtype
-from support.clients import rest
+from support.clients import call, rest
 from support.savedmodels import ECHOED
 from support.serving import ServerProcess, model, serving, until
 from support.tfclient import TfClient, arrays, tensors
@@ -58,6 +58,25 @@ def test_rest_takes_the_tutorials_numbers(server: ServerProcess):
     assert rest(server.http, "half_plus_two/versions/123", {"instances": [[1, 2], [3, 4]]}) == {
         "predictions": [[2.5, 3.0], [3.5, 4.0]]
     }
+
+
+def ask(server: ServerProcess, what: str, body: str):
+    return call(server.http, "POST", f"/v1/models/half_plus_two{what}", body).json
+
+
+def test_rest_classifies_and_regresses(server: ServerProcess):
+    body = '{"signature_name": "regress_x_to_y", "examples": [{"x": 80.0}]}'
+    assert ask(server, ":regress", body) == {"results": [42.0]}
+    body = '{"signature_name": "classify_x_to_y", "examples": [{"x": 20.0}, {"x": 10.0}]}'
+    assert ask(server, "/versions/123:classify", body) == {"results": [[["", 12.0]], [["", 7.0]]]}
+    body = '{"signature_name": "regress_x_to_y", "context": {"x": 80.0}, "examples": [{}, {"x": 10.0}]}'
+    assert ask(server, ":regress", body) == {"results": [42.0, 7.0]}
+
+
+def test_rest_asks_signatures_without_inputs(server: ServerProcess):
+    body = '{"signature_name": "get_counter", "inputs": {}}'
+    answer = call(server.http, "POST", "/v1/models/counter:predict", body)
+    assert (answer.status, list(answer.json)) == (200, ["outputs"])
 
 
 def test_any_signature_may_be_predicted(tf: TfClient, server: ServerProcess):

@@ -9,8 +9,9 @@ use crate::error::{Code, Error, Reason, Result};
 use crate::frontends::body::Answer;
 use crate::frontends::compression::{deflate, inflate, inflate_deflate};
 
-/// Smaller answers go as they are: they fit a few packets, and many clients ask for gzip without a thought.
-const WORTHWHILE: usize = 16 << 10;
+/// Smaller answers go as they are: a usual network has taken them before they are compressed, and many clients ask for
+/// gzip without a thought.
+const WORTHWHILE: usize = 64 << 10;
 
 /// The codings of bodies that are read.
 pub const KNOWN: &str = "gzip, deflate";
