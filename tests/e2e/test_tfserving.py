@@ -70,6 +70,16 @@ def test_one_model_by_flags(folder: Path, tf: TfClient):
         assert answers(server, "m") == [3.0]
 
 
+def test_all_models_or_none(folder: Path):
+    """As TensorFlow Serving does, when asked to."""
+    base = halves(folder, "m", 2.0)
+    (base / "1" / "model.py").write_text("raise RuntimeError('no weights')")
+    where = ("--bind_address=127.0.0.1", f"--port={free_ports()[0]}")
+    ended = poise(f"--model_base_path={base}", "--require_all_models", "--max_num_load_retries=0", *where)
+    assert ended.returncode == 1
+    assert "no weights" in ended.stderr
+
+
 class TestChanges:
     @pytest.fixture
     def models(self, folder: Path) -> Path:
@@ -98,6 +108,27 @@ class TestChanges:
             server.signal(signal.SIGHUP)
             until(lambda: answers(server, "b") == [4.0], "the new model", 30.0)
             until(lambda: answers(server, "a") is None, "the old model gone", 30.0)
+
+
+def test_batching_of_a_version_by_the_file_in_it(folder: Path):
+    """One row and a batch of two are told by how large a request may be."""
+    base = halves(folder, "batched", 2.0)
+    (base / "1" / "batching_params.pbtxt").write_text("max_batch_size { value: 2 }")
+    models = folder / "models.config"
+    models.write_text(listed(("batched", base), ("alone", halves(folder, "alone", 3.0))))
+    flags = ("--enable_batching", "--enable_per_model_batching_parameters")
+    with TfServing(f"--model_config_file={models}", *flags) as server:
+        with pytest.raises(Refused, match="Task size 3 is larger than maximum input batch size 2"):
+            rest(server.http, "batched", {"instances": [2.0] * 3})
+        assert rest(server.http, "alone", {"instances": [2.0] * 3}) == {"predictions": [4.0] * 3}
+
+
+def test_a_reload_by_the_official_client(folder: Path, tf: TfClient):
+    with TfServing("--model_name=m", f"--model_base_path={halves(folder, 'm', 2.0)}") as server:
+        path = halves(folder, "n", 3.0)
+        tf.call("reload", server.grpc, models=[["n", str(path)]], timeout=60.0)
+        assert answers(server, "n") == [4.0]
+        until(lambda: answers(server, "m") is None, "the old model gone", 30.0)
 
 
 class TestSavedModels:
