@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.certificates import authority, issued
 from support.clients import Refused, call, rest
 from support.serving import until
 from support.tfclient import PYTHON, TfClient
@@ -129,6 +131,23 @@ def test_a_reload_by_the_official_client(folder: Path, tf: TfClient):
         tf.call("reload", server.grpc, models=[["n", str(path)]], timeout=60.0)
         assert answers(server, "n") == [4.0]
         until(lambda: answers(server, "m") is None, "the old model gone", 30.0)
+
+
+def test_a_unix_socket_alone_and_tls_on_the_port(folder: Path, tf: TfClient):
+    own = authority(folder, "ca")
+    server_own = issued(folder, "server", own)
+    ssl_config = "".join(f"server_{name}: {json.dumps(server_own.pem[name])}\n" for name in ("key", "cert"))
+    (folder / "ssl.txt").write_text(ssl_config)
+    path = folder / "grpc.sock"
+    flags = (f"--model_base_path={halves(folder, 'm', 2.0)}", "--model_name=m", f"--grpc_socket_path={path}")
+    x = {"x": np.float32([2.0])}
+    with TfServing(*flags, "--rest_api_port=0", "--port=0", ready=False) as alone:
+        until(lambda: "ready: every model" in alone.log, "a ready server", 60.0)
+        assert tf.predict(f"unix:{path}", "m", x)["y"].tolist() == [3.0]
+    with TfServing(*flags, f"--ssl_config_file={folder / 'ssl.txt'}") as server:
+        tf.call("secure", server.grpc, ca=own.pem["cert"])
+        assert tf.predict(server.grpc, "m", x)["y"].tolist() == [3.0]
+        assert answers(server, "m") == [3.0], "REST stays as it was"
 
 
 class TestSavedModels:

@@ -6,7 +6,7 @@ import pytest
 
 from poise.cli import tfs_config, tfserving
 from poise.cli.tfs_flags import parse
-from poise.config import BatchSettings, ServerSettings
+from poise.config import BatchSettings
 from poise.errors import ConfigError
 
 MODEL = "--model_base_path=/models/m"
@@ -56,9 +56,6 @@ def model(*arguments):
     return found
 
 
-HAS_SOCKETS = hasattr(ServerSettings, "grpc_socket")
-
-
 class TestServer:
     def test_what_no_flag_says(self):
         server = plan().config.server
@@ -92,7 +89,6 @@ class TestServer:
     def test_flags(self, arguments, setting, value):
         assert getattr(plan(*arguments).config.server, setting) == value
 
-    @pytest.mark.skipif(not HAS_SOCKETS, reason="not in this version")
     def test_a_unix_socket_beside_the_port_and_alone(self):
         beside = plan("--grpc_socket_path=/run/s").config.server
         assert (beside.grpc, beside.grpc_socket) == ("[::]:8500", "/run/s")
@@ -107,7 +103,6 @@ class TestServer:
         off = plan(f"--monitoring_config_file={path}")
         assert "metrics are on the HTTP port, and --rest_api_port is 0" in off.notes[0]
 
-    @pytest.mark.skipif(not HAS_SOCKETS, reason="not in this version")
     def test_ssl(self, file):
         path = file(f"server_key: '{PEM}' server_cert: '{PEM}' custom_ca: '{PEM}' client_verify: true")
         server = plan(f"--ssl_config_file={path}", "--rest_api_ssl", "--rest_api_port=1").config.server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +106,6 @@ def plan(line: Line) -> Plan:
     )
 
 
-def _known(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the settings, those that there are yet. Raises ConfigError for one that would be missed."""
-    names = {each.name for each in fields(record)}
-    if missed := sorted(name for name, value in values.items() if value and name not in names):
-        raise ConfigError(f"{missed[0]} cannot be set in this version of Poise")
-    return {name: value for name, value in values.items() if name in names}
-
-
 def _models(line: Line, file: ModelsFile | None, defaults: ModelDefaults, notes: list[str]) -> tuple[ModelConfig, ...]:
     if file is not None:
         ignored = sorted(line.given & {"model_name", "model_base_path"})
@@ -187,7 +179,7 @@ def _batch_settings(line: Line, bundle: SessionBundle, notes: list[str]) -> Batc
             f"num_batch_threads of {threads} has no effect: a worker is a process with a copy of the model of its own,"
             f" so there are --num_workers of them ({line['num_workers']}), each running one batch at a time"
         )
-    return replace(bundle.batching.settings, **_known(BatchSettings, {"enable_batching": True, "max_run_s": max_run_s}))
+    return replace(bundle.batching.settings, enable_batching=True, max_run_s=max_run_s)
 
 
 def _options(line: Line) -> dict[str, Any]:
@@ -237,7 +229,7 @@ def _server(line: Line, notes: list[str]) -> ServerSettings:
         **_tls(line),
         **_monitoring(line, notes),
     }
-    return ServerSettings(**_known(ServerSettings, settings))
+    return ServerSettings(**settings)
 
 
 def _addresses(line: Line) -> dict[str, str | None]:
