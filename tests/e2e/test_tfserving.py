@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,16 @@ class TestBeforeTheStart:
         assert f"gRPC at [::]:{port}, HTTP off" in ended.stdout or f"gRPC at 0.0.0.0:{port}" in ended.stdout
         assert "default: version 1, backend python" in ended.stdout
         assert "note: --grpc_max_threads has no effect" in ended.stdout
+
+    def test_a_port_that_is_taken_is_named_with_its_flag(self, folder: Path):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            ended = poise(f"--model_base_path={halves(folder, 'm', 2.0)}", f"--port={port}", "--bind_address=127.0.0.1")
+        assert ended.returncode == 1
+        assert f"127.0.0.1:{port}" in ended.stderr
+        assert "--port" in ended.stderr
 
 
 def test_one_model_by_flags(folder: Path, tf: TfClient):

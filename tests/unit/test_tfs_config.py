@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from poise.cli import tfs_config, tfserving
+from poise.cli import tfs_config, tfs_server, tfserving
 from poise.cli.tfs_flags import parse
 from poise.config import BatchSettings
 from poise.errors import ConfigError
@@ -38,7 +38,7 @@ def file(tmp_path):
 
 @pytest.fixture(autouse=True)
 def any_address(monkeypatch):
-    monkeypatch.setattr(tfs_config, "any_address", lambda: "::")
+    monkeypatch.setattr(tfs_server, "any_address", lambda: "::")
 
 
 def plan(*arguments):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from poise.cli.tfs_flags import Line, without_effect
-from poise.config import MIB, BatchSettings, Config, ModelConfig, ServerSettings
+from poise.cli.tfs_flags import Line, file_of, without_effect
+from poise.cli.tfs_server import server_settings
+from poise.config import BatchSettings, Config, ModelConfig
 from poise.errors import ConfigError
-from poise.formats import batching_parameters, model_config, server_files, session_bundle, text_proto
+from poise.formats import batching_parameters, model_config, session_bundle, text_proto
 from poise.formats.batching_parameters import BatchingParameters
 from poise.formats.model_config import ModelDefaults
 from poise.formats.session_bundle import SessionBundle
@@ -31,11 +30,6 @@ OF_THE_PLATFORM = (
     "num_request_iterations_for_warmup",
     "mixed_precision",
 )
-#: Arguments of a gRPC channel that mean something here, as the settings that they are.
-CHANNEL = {
-    "grpc.max_concurrent_streams": "max_concurrent_streams",
-    "grpc.max_receive_message_length": "max_message_bytes",
-}
 SHORTEST_RETRY_S = 1.0
 
 
@@ -85,10 +79,10 @@ def plan(line: Line) -> Plan:
         raise ConfigError("--use_alts_credentials: there is no ALTS here; encrypt with --ssl_config_file")
     bundle = _bundle(line, notes)
     defaults = _defaults(line, bundle, notes)
-    listed = _path(line, "model_config_file")
+    listed = file_of(line, "model_config_file")
     file = None if listed is None else ModelsFile(listed, defaults)
     config = Config(
-        server=_server(line, notes),
+        server=server_settings(line, notes),
         models=_models(line, file, defaults, notes),
         drain_delay_s=line["drain_delay_seconds"],
         drain_timeout_s=line["drain_timeout_seconds"],
@@ -127,7 +121,7 @@ def _poll_s(line: Line, file: ModelsFile | None, notes: list[str]) -> float:
 
 def _bundle(line: Line, notes: list[str]) -> SessionBundle:
     """How SavedModels are run: by a platform configuration file, or by flags."""
-    if (file := _path(line, "platform_config_file")) is None:
+    if (file := file_of(line, "platform_config_file")) is None:
         return SessionBundle(
             batching=_batching(line, notes),
             per_model_batching=line["enable_batching"] and line["enable_per_model_batching_parameters"],
@@ -143,7 +137,7 @@ def _bundle(line: Line, notes: list[str]) -> SessionBundle:
 
 
 def _batching(line: Line, notes: list[str]) -> BatchingParameters | None:
-    file = _path(line, "batching_parameters_file")
+    file = file_of(line, "batching_parameters_file")
     if not line["enable_batching"]:
         if file is not None:
             raise ConfigError(
@@ -184,7 +178,7 @@ def _batch_settings(line: Line, bundle: SessionBundle, notes: list[str]) -> Batc
 
 def _options(line: Line) -> dict[str, Any]:
     """For the backend `tensorflow`; empty when all is as it would be anyway, so that another backend may take over."""
-    file = _path(line, "tensorflow_session_config_file")
+    file = file_of(line, "tensorflow_session_config_file")
     options = {} if file is None else session_bundle.read_session(file)
     both, intra, inter = (line[f"tensorflow_{name}_parallelism"] for name in ("session", "intra_op", "inter_op"))
     if both > 0 and intra > 0 and inter > 0:
@@ -209,89 +203,6 @@ def _tags(text: str) -> list[str]:
     """Nothing for the usual one."""
     tags = [tag.strip() for tag in text.split(",") if tag.strip()]
     return [] if tags == session_bundle.SERVE else tags
-
-
-def _server(line: Line, notes: list[str]) -> ServerSettings:
-    timeout_ms = line["rest_api_timeout_in_ms"]
-    limits = {"max_message_bytes": line["max_message_bytes"], **_channel(line["grpc_channel_arguments"], notes)}
-    settings = {
-        **_addresses(line),
-        "grpc_socket": line["grpc_socket_path"] or None,
-        "default_timeout_s": 0.0,
-        "rest_timeout_s": max(0, timeout_ms) / 1000,
-        "cors": line["rest_api_enable_cors_support"],
-        "tensor_content": line["enable_serialization_as_tensor_content"],
-        "admin": line["enable_admin"],
-        "reflection": line["enable_reflection"],
-        "tfs_metrics": True,
-        **limits,
-        "max_body_bytes_held": max(1024 * MIB, limits["max_message_bytes"]),
-        **_tls(line),
-        **_monitoring(line, notes),
-    }
-    return ServerSettings(**settings)
-
-
-def _addresses(line: Line) -> dict[str, str | None]:
-    grpc, http = (_port(line, name) for name in ("port", "rest_api_port"))
-    if not grpc and not line["grpc_socket_path"]:
-        raise ConfigError("At least one of server_options.grpc_port or server_options.grpc_socket_path must be set.")
-    if grpc and grpc == http:
-        raise ConfigError(f"--port and --rest_api_port are both {grpc}; expected two different ones")
-    host = line["bind_address"] or any_address()
-    return {
-        "grpc": f"{_bracketed(line['grpc_bind_address'] or host)}:{grpc}" if grpc else None,
-        "http": f"{_bracketed(host)}:{http}" if http else None,
-    }
-
-
-def _port(line: Line, name: str) -> int:
-    port: int = line[name]
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"--{name}: expected a port from 0 to 65535; got {port}")
-    return port
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def any_address() -> str:
-    """All addresses of this machine: of IPv6 and IPv4 at once where there is IPv6."""
-    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104  (as TensorFlow Serving does)
-
-
-def _channel(text: str, notes: list[str]) -> dict[str, int]:
-    found = {}
-    for pair in filter(None, text.split(",")):
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise ConfigError(f"--grpc_channel_arguments: expected k=v,k=v; got {pair!r}")
-        if key not in CHANNEL:
-            notes.append(f"--grpc_channel_arguments: {key} has no effect")
-        elif not value.isdecimal():
-            raise ConfigError(f"--grpc_channel_arguments: {key}: expected a whole number; got {value!r}")
-        else:
-            found[CHANNEL[key]] = int(value)
-    return found
-
-
-def _tls(line: Line) -> Mapping[str, Any]:
-    if (file := _path(line, "ssl_config_file")) is None:
-        return {}
-    return {**server_files.read_ssl(file), "tls_http": line["rest_api_ssl"] and line["rest_api_port"] != 0}
-
-
-def _monitoring(line: Line, notes: list[str]) -> Mapping[str, Any]:
-    if (file := _path(line, "monitoring_config_file")) is None:
-        return {}
-    if not line["rest_api_port"]:
-        notes.append("--monitoring_config_file has no effect: metrics are on the HTTP port, and --rest_api_port is 0")
-    return server_files.read_monitoring(file)
-
-
-def _path(line: Line, name: str) -> Path | None:
-    return Path(line[name]) if line[name] else None
 
 
 def _at_least(line: Line, name: str, least: int) -> int:

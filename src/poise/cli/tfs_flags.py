@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from poise.errors import ConfigError
@@ -271,6 +272,11 @@ def without_effect(line: Line) -> Iterable[str]:
     for name in sorted(line.given):
         if why := FLAGS[name].unused:
             yield f"--{name} has no effect: {why}"
+
+
+def file_of(line: Line, name: str) -> Path | None:
+    """The file that a flag names, None when it names none."""
+    return Path(line[name]) if line[name] else None
 
 
 def shown_default(flag: Flag) -> str:
