@@ -252,8 +252,8 @@ class ModelConfig:
     """Time a worker has to end by itself when its version is retired, before it is killed."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[^\s/:]+", self.name):
-            raise ConfigError(f"name must be free of spaces, '/' and ':'; was {self.name!r}")
+        if not self.name.isprintable() or not self.name.strip():
+            raise ConfigError(f"name must be of printable characters, and not empty; was {self.name!r}")
         if not self.path:
             raise ConfigError("path must not be empty")
         _check_times(self)

@@ -12,7 +12,7 @@ from support.models import HOLD
 from support.serving import Stand, model, serving
 
 BODY = '{"instances": [1.0, 2.0]}'
-ODD_NAME = "modelname!#$%&'()*+,;=?@[]"
+ODD_NAME = "model name!#$%&'()*+,/:;=?@[]"
 
 
 class TestPredict:

@@ -132,7 +132,7 @@ def test_overrides_win_and_nones_are_not_given(write):
             "[models.m] versions: expected a whole number or 'all' or a list (each a whole number), got 'newest'",
         ),
         ("[models.m]\npath = 'p'\nversions = []", "[models.m]: versions must name at least one version"),
-        ("[models.'a/b']\npath = 'p'", "[models.a/b]: name must be free of spaces, '/' and ':'; was 'a/b'"),
+        ("[models.' ']\npath = 'p'", "[models. ]: name must be of printable characters, and not empty; was ' '"),
         (
             "[models.m]\npath = 'p'\n[models.m.batching]\nmax_batch_sise = 3",
             "[models.m.batching] max_batch_sise: unknown key; did you mean max_batch_size?",

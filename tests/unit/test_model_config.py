@@ -106,7 +106,7 @@ class TestModels:
         ),
         ([entry(model_platform="", model_type="OTHER")], "Model m requests unsupported platform other"),
         ([entry(name="")], "a model without a name: name must be"),
-        ([entry(name="a b")], "model a b: name must be free of spaces"),
+        ([entry(name="a\nb")], "name must be of printable characters, and not empty; was 'a\\nb'"),
         ([entry(name=7)], "a model without a name: name: expected text, got 7"),
         ([entry(base_pth="/x")], "model m: base_pth: unknown field; did you mean base_path?"),
         ([entry(model_version_policy={"newest": {}})], "unknown field"),
