@@ -65,7 +65,13 @@ class TestReload:
         assert desk.answer == ("OK", {"generation": 2, "models": {"m": outcome, "n": outcome}})
 
     def test_does_not_wait_for_those_that_were_there(self):
-        assert Desk(1).look().reload("m").answer[0] == "OK"
+        code, answer = Desk(1).look().reload("m").answer
+        assert code == "OK"
+        assert answer["models"] == {"m": {"code": "UNAVAILABLE", "message": "it does not serve yet"}}
+
+    def test_tells_of_those_that_were_there_what_keeps_them(self):
+        _, answer = Desk(1, load_attempts=1).look().failed(1, "bad graph").reload("m").answer
+        assert answer["models"]["m"] == {"code": "UNKNOWN", "message": "{name: m version: 1} due to error: bad graph"}
 
     def test_says_what_has_not_become_available_and_keeps_what_has(self):
         desk = Desk(1).look().ready(1).reload("m", "n")

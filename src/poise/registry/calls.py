@@ -189,8 +189,14 @@ class Calls:
     def _listed(self, names: Collection[str]) -> dict[str, Any]:
         return {
             "generation": self._registry.generation,
-            "models": {name: {"code": "OK", "message": ""} for name in sorted(names)},
+            "models": {name: self._result(name) for name in sorted(names)},
         }
+
+    def _result(self, name: str) -> dict[str, str]:
+        verdict = self._registry.verdict(name)
+        if verdict is None:
+            return {"code": "UNAVAILABLE", "message": "it does not serve yet"}
+        return {"code": "UNKNOWN" if verdict else "OK", "message": verdict}
 
     def _versions(self, model: str) -> dict[str, Any]:
         return {"model_version_status": [as_status_api(status) for status in self._registry.statuses(model)]}
