@@ -199,6 +199,8 @@ mod tests {
     #[test]
     fn messages_are_percent_encoded_and_bounded() {
         assert_eq!(percent_encode("a%b\nü"), "a%25b%0A%C3%BC");
+        assert_eq!(percent_encode(" a b "), "%20a b%20");
+        assert_eq!(percent_encode(""), "");
         assert!(percent_encode(&"x".repeat(2000)).ends_with("...TRUNCATED"));
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::error::{Error, Result};
 
-/// Encodes all but printable ASCII.
+/// Encodes all but printable ASCII, and spaces at either end: the value of a header has none there.
 pub fn encode(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut encoded = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if (0x20..0x7f).contains(byte) && *byte != b'%' {
+    for (index, byte) in bytes.iter().enumerate() {
+        let is_edge = index == 0 || index + 1 == bytes.len();
+        if (0x20..0x7f).contains(byte) && *byte != b'%' && !(is_edge && *byte == b' ') {
             encoded.push(char::from(*byte));
         } else {
             encoded.extend(['%', char::from(HEX[usize::from(byte >> 4)]), char::from(HEX[usize::from(byte & 15)])]);
@@ -42,7 +43,9 @@ mod tests {
 
     #[test]
     fn what_was_encoded_decodes_to_itself() {
-        for (text, encoded) in [("plain text/:", "plain text/:"), ("50%", "50%25"), ("é\n", "%C3%A9%0A")] {
+        for (text, encoded) in
+            [("plain text/:", "plain text/:"), ("50%", "50%25"), ("é\n", "%C3%A9%0A"), (" a b ", "%20a b%20")]
+        {
             assert_eq!(encode(text.as_bytes()), encoded);
             assert_eq!(decode(encoded).unwrap(), text);
         }
