@@ -44,6 +44,23 @@ def test_requests_are_counted_under_its_names(counted: Stand):
     assert value(samples, f"{TFS}request_count", status="NOT_FOUND") == 1
 
 
+def test_refused_requests_count_for_the_model_that_they_name(counted: Stand):
+    samples, name = scrape(counted), f"{TFS}request_count"
+    assert value(samples, name, model_name="half", status="INVALID_ARGUMENT") == 1
+    others = [sample.labels["status"] for sample in samples if sample.labels.get("model_name") == "unknown"]
+    assert others == ["NOT_FOUND"]
+
+
+def test_status_and_metadata_are_requests_too():
+    with serving(model("half", "Half"), tfs_metrics=True) as stand:
+        for path, status in (("", 200), ("/metadata", 200), ("/versions/9/metadata", 404), ("/versions/9", 404)):
+            assert call(stand.http, "GET", f"/v1/models/half{path}").status == status
+        samples = scrape(stand)
+    assert value(samples, f"{TFS}request_count", model_name="half", status="OK") == 2
+    assert value(samples, f"{TFS}request_count", model_name="half", status="NOT_FOUND") == 2
+    assert value(samples, f"{TFS}request_latency_count", model_name="half", API="", entrypoint="REST") == 2
+
+
 def test_batches_are_counted_under_its_names(counted: Stand):
     samples, session = scrape(counted), f"{TFS}batching_session:"
     assert value(samples, f"{session}wrapped_run_count") == 3

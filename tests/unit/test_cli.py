@@ -222,6 +222,7 @@ class TestSummary:
             ({"isolation": "thread"}, ["1 worker thread with 1 core each", "not waiting"]),
             ({"backend": "python"}, ["backend python"]),
             ({"batching": BatchSettings(allowed_batch_sizes=(8, 64))}, ["up to 64 rows (of 8, 64)"]),
+            ({"batching": BatchSettings(enable_batching=False)}, [", not batched, "]),
             ({}, ["no version yet", "backend by its files"]),
         ],
     )

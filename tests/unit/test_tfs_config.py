@@ -278,6 +278,22 @@ def test_the_summary_says_what_is_served_and_what_has_no_effect(file):
     assert "note: --enable_profiler has no effect: there is no profiler service" in text
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), "not batched"),
+        (("--enable_batching",), "batches up to 1000 rows not waiting"),
+        (
+            ("--enable_batching", "--enable_per_model_batching_parameters"),
+            "batched by batching_params.pbtxt of each version",
+        ),
+    ],
+)
+def test_the_summary_says_how_models_are_batched(file, flags, said):
+    [line] = [line for line in tfserving.summary(plan(f"--model_config_file={file(TWO)}", *flags)) if line[:3] == "a: "]
+    assert f", {said}, " in line
+
+
 def test_logging_of_requests_is_said_to_be_without_effect(file, caplog):
     config = TWO.replace('name: "a"', 'name: "a" logging_config { sampling_config { sampling_rate: 0.1 } }')
     with caplog.at_level(logging.WARNING):

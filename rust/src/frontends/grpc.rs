@@ -59,7 +59,7 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
     let body = body::read(&state, &mut ticket, incoming).await;
     let unpacked = body.and_then(|body| unpack(&state, &mut ticket, &head.headers, &body));
     let Unframed { message, compressed } =
-        unpacked.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))?;
+        unpacked.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, "", error))?;
     let deadline = state.deadline(began, asked);
     let asked = asked.and(deadline);
     let call = Call { state, message, arrived: Instant::now(), deadline, asked, ticket };

@@ -24,10 +24,10 @@ pub use self::endpoint::EndpointMetrics;
 use self::endpoint::ForTfs;
 pub use self::labels::{Api, EndpointLabels, RefusalLabels, RequestLabels, VersionLabels};
 pub use self::tfs::Method;
-use self::tfs::{Tfs, UNKNOWN};
+use self::tfs::Tfs;
 use self::workers::Workers;
 use crate::config::ServerSettings;
-use crate::error::Code;
+use crate::error::{Code, Error};
 
 /// Seconds, from 50 µs to 30 s.
 const SECONDS: [f64; 18] = [
@@ -213,19 +213,30 @@ impl Telemetry {
         self.workers.forget(&VersionLabels { model: labels.model.clone(), version: labels.version });
     }
 
-    /// Counts a request that reached no endpoint. Labels come from fixed lists, never from the client.
-    pub fn refused(&self, api: Api, code: Code, reason: &'static str) {
+    /// Counts a request that reached no endpoint. Labels come from fixed lists, never from the client; the model that it
+    /// names is one if there is such a model.
+    pub fn refused(&self, api: Api, model: &str, error: &Error) {
         if self.enabled {
-            let labels = RefusalLabels { api: api.name().into(), code: code.name().into(), reason: reason.into() };
-            self.refusals.get_or_create(&labels).inc();
+            let (code, reason) = (error.code.name().into(), error.reason.label().into());
+            self.refusals.get_or_create(&RefusalLabels { api: api.name().into(), code, reason }).inc();
         }
         if let Some(tfs) = &self.tfs {
-            tfs.model(UNKNOWN).request(Method::Predict, api, Some(code), Duration::ZERO);
+            tfs.asked_for(model).request(Method::Predict, api, Some(error.code), Duration::ZERO);
+        }
+    }
+
+    /// Counts a request over REST for the status or the metadata of a model, as TensorFlow Serving does.
+    pub fn described(&self, model: &str, code: Option<Code>, took: Duration) {
+        if let Some(tfs) = &self.tfs {
+            tfs.asked_for(model).request(Method::Describe, Api::TfsRest, code, took);
         }
     }
 
     /// The states of all versions of a model; those of which nothing is known any more are forgotten.
     pub fn version_states(&self, model: &str, states: impl Iterator<Item = (i64, i32)>) {
+        if let Some(tfs) = &self.tfs {
+            tfs.model(model);
+        }
         if !self.enabled {
             return;
         }

@@ -16,7 +16,7 @@ use super::tfs_page::{Page, escape};
 use crate::error::Code;
 
 /// Whom requests count for that name no model that there is.
-pub const UNKNOWN: &str = "unknown";
+const UNKNOWN: &str = "unknown";
 /// Most models, paths, and sizes of batches that have series of their own.
 const MOST: usize = 10_000;
 pub(super) const CODES: usize = Code::ALL.len() + 1;

@@ -12,13 +12,16 @@ from poise.registry.source import Listing, holds_model, list_versions
 from poise.workers.restart import threads_per_worker
 
 
-def describe_model(model: ModelConfig, cpus: int) -> str:
-    """Name, version, backend, batching and threads, as far as they are known before anything is loaded."""
+def describe_model(model: ModelConfig, cpus: int, batching_file: str | None = None) -> str:
+    """Name, version, backend, batching and threads, as far as they are known before anything is loaded.
+
+    With `batching_file`, a file of that name in a version says how that version is batched.
+    """
     listing = list_versions(model.path, holds_model(model.backend))
     parts = [
         _versions(model, listing),
         f"backend {_backend(model, listing)}",
-        _batching(model.batching),
+        _batching(model.batching) if batching_file is None else f"batched by {batching_file} of each version",
         _workers(model, cpus),
         f"from {model.path}",
     ]
@@ -46,6 +49,8 @@ def _backend(model: ModelConfig, listing: Listing) -> str:
 
 
 def _batching(batching: BatchSettings) -> str:
+    if not batching.enable_batching:
+        return "not batched"
     sizes = f" (of {', '.join(map(str, batching.allowed_batch_sizes))})" if batching.allowed_batch_sizes else ""
     wait = f"waiting up to {batching.batch_timeout_micros} µs" if batching.batch_timeout_micros else "not waiting"
     return f"batches up to {batching.execution_size} rows{sizes} {wait}"

@@ -88,8 +88,9 @@ def summary(plan: Plan) -> Iterator[str]:
     server, cpus = plan.config.server, cpu_budget()
     yield f"gRPC {_where(server.grpc)}, HTTP {_where(server.http)}"
     yield f"{cpus} cores to use, {server.io_threads} of them for I/O threads"
+    batching_file = batching_parameters.PER_MODEL_FILE if plan.per_model_batching else None
     for model in plan.config.models:
-        yield describe_model(model, cpus)
+        yield describe_model(model, cpus, batching_file)
     if plan.models_file:
         again = f"every {plan.poll_s:g} s and at SIGHUP" if plan.poll_s else "at SIGHUP"
         yield f"{plan.models_file.path} is read again {again}"

@@ -24,10 +24,11 @@ use crate::telemetry::Api;
 pub async fn predict(call: Call) -> Reply {
     let state = &call.state;
     let request = wire::decode_request(&call.message, state.settings.max_message_bytes);
-    let request = counted(state, request)?;
-    let lease = counted(state, resolve(state, &request.model))?;
+    let request = counted(state, "", request)?;
+    let model = &request.model.name;
+    let lease = counted(state, model, resolve(state, &request.model))?;
     let signature = if request.model.signature.is_empty() { DEFAULT_SIGNATURE } else { &request.model.signature };
-    let endpoint = counted(state, lease.endpoint(signature).ok_or_else(|| no_signature(signature)))?;
+    let endpoint = counted(state, model, lease.endpoint(signature).ok_or_else(|| no_signature(signature)))?;
     let predict = Predict {
         lease: &lease,
         endpoint,
@@ -44,8 +45,8 @@ pub async fn predict(call: Call) -> Reply {
 }
 
 /// Counts a request that never reached an endpoint.
-fn counted<T>(state: &State, outcome: Result<T>) -> Result<T> {
-    outcome.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, error.code, error.reason.label()))
+fn counted<T>(state: &State, model: &str, outcome: Result<T>) -> Result<T> {
+    outcome.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, model, error))
 }
 
 fn no_signature(signature: &str) -> Error {

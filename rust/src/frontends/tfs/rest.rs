@@ -42,13 +42,19 @@ pub async fn answer(state: &Arc<State>, head: &Parts, body: Incoming, wishes: Wi
     let began = Instant::now();
     let route = route(&head.method, head.uri.path())?;
     match route.action {
-        Action::List | Action::Status | Action::Metadata => return value(&describe::describe(state, &route)?),
+        Action::List => return value(&describe::describe(state, &route)?),
+        Action::Status | Action::Metadata => {
+            let described = describe::describe(state, &route);
+            let code = described.as_ref().err().map(|error| error.code);
+            state.telemetry.described(&route.model, code, began.elapsed());
+            return value(&described?);
+        }
         Action::ReadConfig => return admin::config(state).await,
         _ => {}
     }
     let asked = timeout(&head.headers)?;
     let mut ticket = state.admit();
-    let body = counted(state, read(state, &mut ticket, head, body).await)?;
+    let body = counted(state, &route.model, read(state, &mut ticket, head, body).await)?;
     let deadline = match route.action.is_admin() {
         true => asked.and_then(|limit| began.checked_add(limit)),
         false => state.rest_deadline(began, asked),
@@ -64,8 +70,8 @@ pub async fn answer(state: &Arc<State>, head: &Parts, body: Incoming, wishes: Wi
 }
 
 /// Counts a request that never reached an endpoint.
-fn counted<T>(state: &State, outcome: Result<T>) -> Result<T> {
-    outcome.inspect_err(|error| state.telemetry.refused(Api::TfsRest, error.code, error.reason.label()))
+fn counted<T>(state: &State, model: &str, outcome: Result<T>) -> Result<T> {
+    outcome.inspect_err(|error| state.telemetry.refused(Api::TfsRest, model, error))
 }
 
 fn value(value: &Value) -> Result<Response<Answer>> {

@@ -22,7 +22,7 @@ const MOST_TASKS: usize = 64;
 pub async fn classify(call: Call) -> Reply {
     let request: pb::ClassificationRequest = decode(&call)?;
     let model = model_ref(request.model_spec);
-    let (lease, examples) = counted(&call.state, begin(&call, &model, request.input))?;
+    let (lease, examples) = counted(&call.state, &model.name, begin(&call, &model, request.input))?;
     let asked = asked(&call, &lease, &model);
     let classes = inference::classify(&asked, examples).await?;
     let model_spec = Some(effective(&model.name, &lease, asked.signature()));
@@ -32,7 +32,7 @@ pub async fn classify(call: Call) -> Reply {
 pub async fn regress(call: Call) -> Reply {
     let request: pb::RegressionRequest = decode(&call)?;
     let model = model_ref(request.model_spec);
-    let (lease, examples) = counted(&call.state, begin(&call, &model, request.input))?;
+    let (lease, examples) = counted(&call.state, &model.name, begin(&call, &model, request.input))?;
     let asked = asked(&call, &lease, &model);
     let values = inference::regress(&asked, examples).await?;
     let model_spec = Some(effective(&model.name, &lease, asked.signature()));
@@ -45,8 +45,9 @@ pub async fn multi(call: Call) -> Reply {
     let tasks: Vec<(ModelRef, String)> =
         request.tasks.into_iter().map(|task| (model_ref(task.model_spec), task.method_name)).collect();
     let ready = check_tasks(&tasks).and_then(|model| begin(&call, model, request.input));
-    let (lease, examples) = counted(&call.state, ready)?;
-    counted(&call.state, check_signatures(&tasks, &lease))?;
+    let model = tasks.first().map_or("", |(model, _)| &model.name);
+    let (lease, examples) = counted(&call.state, model, ready)?;
+    counted(&call.state, model, check_signatures(&tasks, &lease))?;
     let results = try_join_all(tasks.iter().map(|task| run_task(&call, &lease, task, examples.clone()))).await?;
     Ok(frame(&pb::MultiInferenceResponse { results }))
 }

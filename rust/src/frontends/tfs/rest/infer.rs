@@ -16,8 +16,8 @@ pub async fn answer(posted: &Posted<'_>) -> Result<Response<Answer>> {
     let Posted { state, route, arrived, deadline, .. } = *posted;
     let classifies = route.action == Action::Classify;
     let parsed = parse_examples(&posted.body, if classifies { "classify" } else { "regress" });
-    let Examples { signature, context, examples } = counted(state, parsed)?;
-    let lease = counted(state, state.routes.resolve(&route.model, &route.choice))?;
+    let Examples { signature, context, examples } = counted(state, &route.model, parsed)?;
+    let lease = counted(state, &route.model, state.routes.resolve(&route.model, &route.choice))?;
     let examples = with_context(&context, examples);
     let asked = Asked { lease: &lease, signature: &signature, api: Api::TfsRest, arrived, deadline };
     let style = posted.wishes.style;

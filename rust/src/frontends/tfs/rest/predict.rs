@@ -52,7 +52,7 @@ fn no_signature(name: &str) -> Error {
 }
 
 pub async fn answer(posted: &Posted<'_>) -> Result<Response<Answer>> {
-    let (target, format, inputs) = counted(posted.state, read(posted))?;
+    let (target, format, inputs) = counted(posted.state, &posted.route.model, read(posted))?;
     let Target { lease, endpoint } = &target;
     let Posted { arrived, deadline, wishes, .. } = *posted;
     let recorder = Some(&posted.state.recorder);
