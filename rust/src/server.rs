@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -29,6 +29,8 @@ use crate::sockets::{SocketFile, listen_on};
 use crate::telemetry::Telemetry;
 use crate::workers::{channel, driver};
 
+/// How long clients have to close their connections when they are told to: who hears nothing is not waited for.
+const PARTING: Duration = Duration::from_secs(1);
 /// How often a drain looks whether the last request has ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
@@ -38,6 +40,8 @@ pub struct Server {
     events: Arc<Events>,
     runtime: Mutex<Option<Runtime>>,
     stop: watch::Sender<bool>,
+    /// Since when no connection is accepted any more.
+    stopping: OnceLock<Instant>,
     versions: Mutex<HashMap<u64, Arc<Version>>>,
     /// Retired versions that still have something to answer.
     retiring: Arc<Mutex<HashMap<u64, Arc<Version>>>>,
@@ -64,6 +68,7 @@ impl Server {
             events,
             runtime: Mutex::new(Some(runtime)),
             stop: watch::Sender::new(false),
+            stopping: OnceLock::new(),
             versions: Mutex::default(),
             retiring: Arc::default(),
             workers: Mutex::default(),
@@ -262,10 +267,13 @@ impl Server {
     }
 
     /// Stops accepting and waits for the requests under way; true when all have ended in time.
+    ///
+    /// A client may send on until it has read that its connection ends, and what it sends until then is answered.
     pub fn drain(&self, timeout: Duration) -> bool {
         self.stop.send_replace(true);
-        let until = Instant::now() + timeout;
-        while self.state.requests() > 0 {
+        let now = Instant::now();
+        let (until, parted) = (now + timeout, *self.stopping.get_or_init(|| now) + PARTING);
+        while self.state.requests() > 0 || (self.state.connections() > 0 && Instant::now() < parted) {
             if Instant::now() >= until {
                 return false;
             }

@@ -15,7 +15,7 @@ from support.border import by_hand
 from support.clients import connect
 from support.frontends import Grpc
 from support.http2 import PREDICT, Http2, frame
-from support.serving import Stand
+from support.serving import Stand, model, serving, until
 from support.tfclient import encode
 
 HEALTH = "/grpc.health.v1.Health/Check"
@@ -226,3 +226,22 @@ def _drained(client: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+def test_what_a_client_sends_before_it_knows_of_the_end_is_answered():
+    """A server that stops says so; requests that cross that word find their model still there."""
+    with serving(model("half", "Half")) as stand, Http2(stand.grpc) as unaware:
+        assert unaware.call(frame(predict_message())).code == "OK"
+        stand.server.request_stop()
+        until(lambda: refused(stand.grpc), "no new connections")
+        unaware.send(unaware.open(), frame(predict_message()))
+        raw = b"".join(iter(lambda: unaware.socket.recv(1 << 16), b""))
+    assert raw.count(b"serving_default") == 1  # in the answer: an error is all headers, and those are compressed
+
+
+def refused(where: str) -> bool:
+    try:
+        connect(where, 1.0).close()
+    except OSError:
+        return True
+    return False

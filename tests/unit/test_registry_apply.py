@@ -212,6 +212,14 @@ class TestVerdicts:
         stage.failed(1, "bad graph")
         assert stage.registry.verdict("m") == "{name: m version: 1} due to error: bad graph"
 
+    def test_are_open_again_when_the_files_were_mended(self):
+        stage = Changing(1, load_attempts=1).look().failed(1, "bad graph")
+        stage.source.sizes[1] = 5
+        stage.look()
+        assert (stage.loads(), stage.registry.verdict("m")) == ([1, 1], None)
+        stage.ready(2)
+        assert stage.registry.verdict("m") == ""
+
     def test_of_a_path_without_versions(self):
         stage = Changing().look()
         assert stage.registry.verdict("m") == "{name: m} due to error: m holds no version yet"

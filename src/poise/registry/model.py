@@ -205,7 +205,8 @@ class Model:
             return
         version.state = State.START
         version.location = self._listing.versions[version.number]
-        version.failures = 0 if changed else version.failures
+        if changed:
+            version.begin_anew()
 
     def _forget(self) -> None:
         """Versions that never started, and all but the newest of those that ended."""

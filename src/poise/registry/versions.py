@@ -63,6 +63,11 @@ class Version:
 
     def ended(self) -> None:
         self.state, self.handle, self.code, self.message, self.failures = State.END, -1, 0, "", 0
+        self.given_up = False
+
+    def begin_anew(self) -> None:
+        """Its files are others than those that failed: the tries begin again."""
+        self.failures, self.given_up = 0, False
 
     def failed(self, why: str, code: int, now: float, config: ModelConfig) -> None:
         self.state, self.handle, self.code, self.message = State.END, -1, code, why
