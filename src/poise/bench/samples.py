@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,23 +44,19 @@ class Samples:
     def __len__(self) -> int:
         return len(self.scheduled)
 
-    def select(self, mask: NDArray[np.bool_] | slice) -> Samples:
-        """The rows that the mask (N,) keeps."""
-        return Samples(*(getattr(self, name)[mask] for name in COLUMNS), labels=self.labels)
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Samples:
+        """The rows that a mask (N,) keeps, or those at the given indices, in that order."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def between(self, start_ns: int, end_ns: int) -> Samples:
         """The requests that were due from `start_ns` up to, not including, `end_ns`, in that order."""
         kept = self.select((self.scheduled >= start_ns) & (self.scheduled < end_ns))
-        return kept.select_order(np.argsort(kept.scheduled, kind="stable"))
-
-    def select_order(self, order: NDArray[np.intp]) -> Samples:
-        """The rows in another order."""
-        return Samples(*(getattr(self, name)[order] for name in COLUMNS), labels=self.labels)
+        return kept.select(np.argsort(kept.scheduled, kind="stable"))
 
     @property
     def answered(self) -> NDArray[np.bool_]:
         """(N,): whether the request was answered without an error."""
-        return self.outcome == OK
+        return np.equal(self.outcome, OK)
 
     @property
     def timed(self) -> NDArray[np.bool_]:
