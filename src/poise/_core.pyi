@@ -185,10 +185,19 @@ def predict(
     `CODE: message` for what the server refuses.
     """
 
-def fetch_signatures(target: str, model: str, version: int | None, timeout_s: float) -> str:
+def fetch_signatures(
+    target: str, model: str, version: int | None, timeout_s: float, headers: Sequence[tuple[str, str]] = ()
+) -> str:
     """Over gRPC, JSON of {"version", "signatures"}. Raises as `predict` does."""
 
-def http_call(target: str, method: str, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+def http_call(
+    target: str,
+    method: str,
+    path: str,
+    body: bytes,
+    timeout_s: float,
+    headers: Sequence[tuple[str, str]] = (),
+) -> tuple[int, bytes]:
     """One HTTP call: status and body, whatever the status. Raises ValueError, ConnectionError or TimeoutError."""
 
 def text_proto_to_json(message: str, text: str) -> str:

@@ -32,17 +32,34 @@ pub fn predict(
 ) -> CallResult<PredictResponse> {
     let message = wire::encode_request(model, inputs, &[], Elements::Content, Frame::Bare)
         .map_err(|error| CallError::Usage(error.message.into_owned()))?;
-    let answer = call_grpc(target, PREDICT, &message.concat(), limit)?;
+    let answer = call_grpc(target, PREDICT, &message.concat(), &HeaderMap::new(), limit)?;
     wire::decode_response(&answer, MAX_ANSWER)
         .map_err(|error| CallError::Transport(format!("the answer cannot be read: {}", error.message)))
 }
 
+/// Header fields, or metadata over gRPC, beside those of the protocol.
+pub fn fields(pairs: &[(String, String)]) -> CallResult<HeaderMap> {
+    let field = |(name, value): &(String, String)| {
+        let parsed = name.parse::<HeaderName>().ok().zip(value.parse::<HeaderValue>().ok());
+        // The value may be a secret.
+        parsed
+            .ok_or_else(|| CallError::Usage(format!("header {name:?} has a name or a value that HTTP does not allow")))
+    };
+    pairs.iter().map(field).collect()
+}
+
 /// Calls a unary gRPC method and returns its answer's message.
-pub fn call_grpc(target: &Target, path: &str, message: &[u8], limit: Duration) -> CallResult<Bytes> {
+pub fn call_grpc(
+    target: &Target,
+    path: &str,
+    message: &[u8],
+    fields: &HeaderMap,
+    limit: Duration,
+) -> CallResult<Bytes> {
     if target.protocol != Protocol::Grpc {
-        return Err(CallError::Usage("this call needs a target grpc://HOST:PORT".into()));
+        return Err(CallError::Usage("this call needs a target grpc://HOST:PORT or grpcs://HOST:PORT".into()));
     }
-    let answer = exchange(target, &Call { method: Method::POST, path, body: frame(message) }, limit)?;
+    let answer = exchange(target, &Call { method: Method::POST, path, body: frame(message) }, fields, limit)?;
     let trailers = grpc_trailers(&answer);
     match grpc_failure(answer.status, trailers) {
         Some(code) => Err(CallError::Refused { code: code.into_owned(), message: grpc_message(trailers) }),
@@ -52,15 +69,21 @@ pub fn call_grpc(target: &Target, path: &str, message: &[u8], limit: Duration) -
 }
 
 /// Calls an HTTP server; any status is an answer.
-pub fn call_http(target: &Target, call: &Call<'_>, limit: Duration) -> CallResult<(StatusCode, Bytes)> {
+pub fn call_http(
+    target: &Target,
+    call: &Call<'_>,
+    fields: &HeaderMap,
+    limit: Duration,
+) -> CallResult<(StatusCode, Bytes)> {
     if target.protocol != Protocol::Http {
-        return Err(CallError::Usage("this call needs a target http://HOST:PORT".into()));
+        return Err(CallError::Usage("this call needs a target http://HOST:PORT or https://HOST:PORT".into()));
     }
-    exchange(target, call, limit).map(|answer| (answer.status, answer.body()))
+    exchange(target, call, fields, limit).map(|answer| (answer.status, answer.body()))
 }
 
-fn exchange(target: &Target, call: &Call<'_>, limit: Duration) -> CallResult<Answer> {
-    let request = request(target, call)?;
+fn exchange(target: &Target, call: &Call<'_>, fields: &HeaderMap, limit: Duration) -> CallResult<Answer> {
+    let mut request = request(target, call)?;
+    request.headers_mut().extend(fields.clone());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CallError::Transport(format!("cannot start a client: {error}")))?;
     runtime
@@ -79,7 +102,7 @@ async fn send(target: &Target, request: Request<Bytes>) -> CallResult<Answer> {
 /// A request as the target's protocol wants it.
 pub(super) fn request(target: &Target, call: &Call<'_>) -> CallResult<Request<Bytes>> {
     let uri = match target.protocol {
-        Protocol::Grpc => format!("http://{}{}", target.authority, call.path),
+        Protocol::Grpc => format!("{}://{}{}", if target.tls { "https" } else { "http" }, target.authority, call.path),
         Protocol::Http => call.path.to_owned(),
     };
     let mut request = Request::builder()
@@ -127,12 +150,12 @@ mod tests {
     #[test]
     fn refusals_carry_code_and_message() {
         let server = TestServer::start(Protocol::Grpc, Behaviour::Refuse);
-        let refused = call_grpc(&target(&server), PREDICT, b"", LIMIT).unwrap_err();
+        let refused = call_grpc(&target(&server), PREDICT, b"", &HeaderMap::new(), LIMIT).unwrap_err();
         let expected = CallError::Refused { code: "UNAVAILABLE".into(), message: "not now, später".into() };
         assert_eq!(refused, expected);
         let server = TestServer::start(Protocol::Http, Behaviour::Refuse);
         let call = Call { method: Method::GET, path: "/v1/models/m", body: Bytes::new() };
-        let (status, body) = call_http(&target(&server), &call, LIMIT).unwrap();
+        let (status, body) = call_http(&target(&server), &call, &HeaderMap::new(), LIMIT).unwrap();
         assert_eq!((status.as_u16(), &body[..]), (503, &b"not now"[..]));
     }
 
@@ -140,12 +163,23 @@ mod tests {
     fn silence_ends_at_the_time_limit() {
         let server = TestServer::start(Protocol::Grpc, Behaviour::Silent);
         let limit = Duration::from_millis(50);
-        assert_eq!(call_grpc(&target(&server), PREDICT, b"", limit), Err(CallError::Timeout(limit)));
+        assert_eq!(call_grpc(&target(&server), PREDICT, b"", &HeaderMap::new(), limit), Err(CallError::Timeout(limit)));
     }
 
     #[test]
     fn a_target_of_the_other_protocol_is_refused() {
         let target = Target::parse("http://localhost:1").unwrap();
-        assert!(matches!(call_grpc(&target, PREDICT, b"", LIMIT), Err(CallError::Usage(_))));
+        assert!(matches!(call_grpc(&target, PREDICT, b"", &HeaderMap::new(), LIMIT), Err(CallError::Usage(_))));
+    }
+
+    #[test]
+    fn headers_must_be_what_http_allows_and_values_are_kept_secret() {
+        let pairs = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        let found = fields(&pairs("Authorization", "Bearer k")).unwrap();
+        assert_eq!(found.get("authorization").unwrap(), "Bearer k");
+        for (name, value) in [("a b", "v"), ("", "v"), ("a", "secret\n")] {
+            let error = fields(&pairs(name, value)).unwrap_err().to_string();
+            assert!(error.contains(&format!("{name:?}")) && !error.contains("secret"), "{error}");
+        }
     }
 }

@@ -15,10 +15,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use smallvec::SmallVec;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
 
 use super::target::{Protocol, Target};
+use super::tls::Tls;
 use super::{CallError, CallResult};
 
 /// Flow-control windows of a stream and of its connection: an answer shall not wait for us to allow it.
@@ -123,12 +126,16 @@ async fn exchange_http2(sender: &mut http2::SendRequest<Bytes>, request: Request
 
 /// Opens one connection. Its task ends when the last sender is gone.
 pub(super) async fn connect(target: &Target) -> CallResult<Sender> {
+    let tls = Tls::new(target)?;
     let made: Result<Sender, Lost> = async {
         let stream = TcpStream::connect(&target.authority).await?;
         stream.set_nodelay(true)?;
-        match target.protocol {
-            Protocol::Http => connect_http1(stream).await,
-            Protocol::Grpc => connect_http2(stream).await,
+        match tls {
+            None => handshake(target.protocol, stream).await,
+            Some(tls) => {
+                let stream = TlsConnector::from(tls.config).connect(tls.name, stream).await?;
+                handshake(target.protocol, stream).await
+            }
         }
     }
     .await;
@@ -137,13 +144,24 @@ pub(super) async fn connect(target: &Target) -> CallResult<Sender> {
     })
 }
 
-async fn connect_http1(stream: TcpStream) -> Result<Sender, Lost> {
+/// What a connection runs over.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
+
+async fn handshake(protocol: Protocol, stream: impl Stream) -> Result<Sender, Lost> {
+    match protocol {
+        Protocol::Http => connect_http1(stream).await,
+        Protocol::Grpc => connect_http2(stream).await,
+    }
+}
+
+async fn connect_http1(stream: impl Stream) -> Result<Sender, Lost> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(Sender::Http1(sender))
 }
 
-async fn connect_http2(stream: TcpStream) -> Result<Sender, Lost> {
+async fn connect_http2(stream: impl Stream) -> Result<Sender, Lost> {
     let mut builder = http2::Builder::new();
     builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
     let (requests, connection) = builder.handshake(stream).await?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use prost::Message;
 
 use super::client::call_grpc;
@@ -27,11 +28,17 @@ pub struct Metadata {
 }
 
 /// Asks for the signatures of a model's version, or of its latest.
-pub fn fetch(target: &Target, model: &str, version: Option<i64>, limit: Duration) -> CallResult<Metadata> {
+pub fn fetch(
+    target: &Target,
+    model: &str,
+    version: Option<i64>,
+    fields: &HeaderMap,
+    limit: Duration,
+) -> CallResult<Metadata> {
     let version_choice = version.map(|value| VersionChoice::Version(Int64Value { value }));
     let model_spec = Some(ModelSpec { name: model.to_owned(), version_choice, ..ModelSpec::default() });
     let request = GetModelMetadataRequest { model_spec, metadata_field: vec![FIELD.to_owned()] };
-    let answer = call_grpc(target, METHOD, &request.encode_to_vec(), limit)?;
+    let answer = call_grpc(target, METHOD, &request.encode_to_vec(), fields, limit)?;
     read(&answer).map_err(|error| CallError::Transport(format!("the model's metadata cannot be read: {error}")))
 }
 

@@ -12,6 +12,7 @@ pub mod record;
 pub mod run;
 pub mod schedule;
 pub mod target;
+pub mod tls;
 
 #[cfg(test)]
 mod test_server;

@@ -93,20 +93,24 @@ fn predict<'py>(
 
 /// Signatures over gRPC, as JSON `{"version": ..., "signatures": [...]}`.
 #[pyfunction]
+#[pyo3(signature = (target, model, version, timeout_s, headers=Vec::new()))]
 fn fetch_signatures(
     py: Python<'_>,
     target: &str,
     model: String,
     version: Option<i64>,
     timeout_s: f64,
+    headers: Vec<(String, String)>,
 ) -> PyResult<String> {
     let (target, limit) = (Target::parse(target).map_err(to_py)?, limit(timeout_s)?);
-    let found = interruptible(py, move |_| metadata::fetch(&target, &model, version, limit))?;
+    let fields = client::fields(&headers).map_err(to_py)?;
+    let found = interruptible(py, move |_| metadata::fetch(&target, &model, version, &fields, limit))?;
     Ok(metadata_json(&found).to_string())
 }
 
 /// One HTTP call: status and body.
 #[pyfunction]
+#[pyo3(signature = (target, method, path, body, timeout_s, headers=Vec::new()))]
 fn http_call<'py>(
     py: Python<'py>,
     target: &str,
@@ -114,18 +118,20 @@ fn http_call<'py>(
     path: String,
     body: Vec<u8>,
     timeout_s: f64,
+    headers: Vec<(String, String)>,
 ) -> PyResult<(u16, Bound<'py, PyBytes>)> {
     let (target, limit) = (Target::parse(target).map_err(to_py)?, limit(timeout_s)?);
+    let fields = client::fields(&headers).map_err(to_py)?;
     let method = method.parse().map_err(|_| PyValueError::new_err(format!("{method:?} is no HTTP method")))?;
     let (status, body) = interruptible(py, move |_| {
-        client::call_http(&target, &Call { method, path: &path, body: body.into() }, limit)
+        client::call_http(&target, &Call { method, path: &path, body: body.into() }, &fields, limit)
     })?;
     Ok((status.as_u16(), PyBytes::new(py, &body)))
 }
 
 /// Does `work` in a thread of its own while this one waits without the interpreter, looking for signals. On a signal
 /// the work is told to stop and no longer waited for: its time limit ends it.
-fn interruptible<T: Send + 'static>(
+pub(super) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> CallResult<T> + Send + 'static,
 ) -> PyResult<T> {
@@ -150,7 +156,7 @@ fn interruptible<T: Send + 'static>(
     }
 }
 
-fn to_py(error: CallError) -> PyErr {
+pub(super) fn to_py(error: CallError) -> PyErr {
     let text = error.to_string();
     match error {
         CallError::Usage(_) => PyValueError::new_err(text),
@@ -164,7 +170,7 @@ fn bad_value(error: Error) -> PyErr {
     PyValueError::new_err(error.message.into_owned())
 }
 
-fn limit(seconds: f64) -> PyResult<Duration> {
+pub(super) fn limit(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(format!("timeout_s: {error}")))
 }
 

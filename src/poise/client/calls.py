@@ -15,6 +15,9 @@ from poise.errors import PoiseError
 from poise.records import suggest
 from poise.types import DEFAULT_SIGNATURE, Array, Signature, TensorSpec, rows_can_be_counted
 
+Headers = tuple[tuple[str, str], ...]
+"""(name, value)"""
+
 
 class CallError(PoiseError):
     """A call that gave no result: the server was not reached, refused, or was asked wrongly. The text is for people."""
@@ -22,15 +25,19 @@ class CallError(PoiseError):
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where a model is: `grpc://HOST:PORT` or `http://HOST:PORT`, its name, and a version or None for the latest."""
+    """Where a model is, its name, a version or None for the latest, and headers (metadata over gRPC) of every call.
+
+    A target is `grpc://HOST:PORT` or `http://HOST:PORT`, over TLS `grpcs://` or `https://`.
+    """
 
     target: str
     model: str
     version: int | None = None
+    headers: Headers = ()
 
     @property
     def is_grpc(self) -> bool:
-        return self.target.startswith("grpc://")
+        return self.target.startswith(("grpc://", "grpcs://"))
 
     @property
     def path(self) -> str:
@@ -57,9 +64,9 @@ class Prediction:
 
 def fetch_signatures(address: ModelAddress, timeout_s: float) -> Served:
     """The signatures of a version, or of the latest. Raises CallError."""
-    with _errors():
+    with errors():
         if address.is_grpc:
-            text = _core.fetch_signatures(address.target, address.model, address.version, timeout_s)
+            text = _core.fetch_signatures(address.target, address.model, address.version, timeout_s, address.headers)
             found = json.loads(text)
             return Served(found["version"], tuple(Signature.from_dict(raw) for raw in found["signatures"]))
         return _read_metadata(_rest(address, "GET", "/metadata", b"", timeout_s))
@@ -78,7 +85,7 @@ def pick_signature(served: Served, name: str) -> Signature:
 
 def predict(address: ModelAddress, signature: Signature, inputs: Mapping[str, Array], timeout_s: float) -> Prediction:
     """One prediction. Raises CallError."""
-    with _errors():
+    with errors():
         if address.is_grpc:
             border = arrays.to_border(signature, inputs)
             version, outputs = _core.predict(
@@ -91,7 +98,7 @@ def predict(address: ModelAddress, signature: Signature, inputs: Mapping[str, Ar
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def errors() -> Iterator[None]:
     """What the data plane and the readers of answers raise, as one error for people."""
     try:
         yield
@@ -102,13 +109,13 @@ def _errors() -> Iterator[None]:
 
 
 def _rest(address: ModelAddress, method: str, suffix: str, body: bytes, timeout_s: float) -> Any:
-    return rest(address.target, method, address.path + suffix, body, timeout_s)
+    return rest(address.target, method, address.path + suffix, body, timeout_s, address.headers)
 
 
-def rest(target: str, method: str, path: str, body: bytes, timeout_s: float) -> Any:
+def rest(target: str, method: str, path: str, body: bytes, timeout_s: float, headers: Headers = ()) -> Any:
     """The JSON object that a server's HTTP port answers. Raises CallError for anything else."""
-    with _errors():
-        status, answer = _core.http_call(target, method, path, body, timeout_s)
+    with errors():
+        status, answer = _core.http_call(target, method, path, body, timeout_s, headers)
     try:
         parsed = json.loads(answer)
     except ValueError:
