@@ -7,10 +7,11 @@ use std::path::Path;
 
 use protox::prost_reflect::prost::Message as _;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "grpc/health.proto",
     "grpc/reflection.proto",
     "grpc/reflection_v1alpha.proto",
+    "inference/grpc_service.proto",
     "tensorflow/saved_model.proto",
     "tensorflow_serving/model_server_config.proto",
     "tensorflow_serving/model_service.proto",

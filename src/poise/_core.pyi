@@ -18,7 +18,9 @@ __all__ = [
     "Server",
     "Worker",
     "build_profile",
+    "encode_infer_request",
     "encode_predict_request",
+    "fetch_infer_metadata",
     "fetch_signatures",
     "http_call",
     "predict",
@@ -189,6 +191,16 @@ def fetch_signatures(
     target: str, model: str, version: int | None, timeout_s: float, headers: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Over gRPC, JSON of {"version", "signatures"}. Raises as `predict` does."""
+
+def encode_infer_request(
+    model: str, version: str, inputs: Sequence[tuple[str, str, Sequence[int], SupportsBuffer]]
+) -> bytes:
+    """A ModelInferRequest of the Open Inference Protocol: (name, datatype, shape, raw content) for each input."""
+
+def fetch_infer_metadata(
+    target: str, model: str, version: str, timeout_s: float, headers: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Over gRPC, the model's metadata in the Open Inference Protocol's JSON. Raises as `predict` does."""
 
 def http_call(
     target: str,

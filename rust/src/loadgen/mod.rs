@@ -5,6 +5,7 @@
 
 mod answer;
 pub mod client;
+pub mod infer;
 mod link;
 pub mod metadata;
 pub mod plan;

@@ -4,6 +4,7 @@
 mod batch;
 mod buffer;
 mod errors;
+mod infer;
 mod loadgen;
 mod messages;
 mod server;
@@ -19,6 +20,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Worker>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<buffer::Buffer>()?;
+    infer::register(module)?;
     loadgen::register(module)?;
     messages::register(module)?;
     warmup::register(module)
