@@ -1,23 +1,20 @@
-import json
-
 import numpy as np
 import pytest
 
 from poise import types
-from poise.bench import payload
-from poise.bench.payload import make_bodies, random_array, random_inputs, shape_of
-from poise.client import ModelAddress
+from poise.bench.payloads.distributions import Keys, Uniform
+from poise.bench.payloads.random_inputs import ALL, RandomInputs, random_array, shape_of
 from poise.types import Signature, TensorSpec
 
-REST = ModelAddress("http://localhost:1", "m")
-GRPC = ModelAddress("grpc://localhost:1", "m")
+X = TensorSpec("x", "float", (-1, 3))
 
 
 def signature(*inputs, batched=True):
     return Signature(inputs, (TensorSpec("y", "float", (-1,)),), batched=batched)
 
 
-X = TensorSpec("x", "float", (-1, 3))
+def source(*inputs, seed=0, **options):
+    return RandomInputs(signature(*inputs), np.random.default_rng(seed), **options)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +42,11 @@ def test_shapes_that_the_signature_forbids_are_refused(given):
         shape_of(X, True, 1, given)
 
 
-def test_a_shape_for_no_input_is_refused():
-    with pytest.raises(ValueError, match=r"did you mean .?image"):
-        make_bodies(REST, signature(TensorSpec("image", "float", (-1,))), 1, {"imag": (1,)}, 0)
+@pytest.mark.parametrize("option", ["shapes", "lengths", "keys"])
+def test_options_for_no_input_are_refused_with_the_nearest(option):
+    values = {"shapes": (1,), "lengths": Uniform(1, 2), "keys": Keys(5, 1.0)}
+    with pytest.raises(ValueError, match=r"did you mean image"):
+        source(TensorSpec("image", "float", (-1,)), **{option: {"imag": values[option]}})
 
 
 @pytest.mark.parametrize("dtype", types.DTYPES)
@@ -57,27 +56,42 @@ def test_every_dtype_can_be_made_up(dtype):
     assert array.dtype == types.numpy_dtype(dtype)
 
 
-def test_bodies_are_distinct_and_the_same_for_the_same_seed():
-    first = make_bodies(REST, signature(X), 2, {}, 7)
-    assert first == make_bodies(REST, signature(X), 2, {}, 7)
-    assert first != make_bodies(REST, signature(X), 2, {}, 8)
-    assert len(set(first)) == payload.MAX_VARIANTS
-    body = json.loads(first[0])
-    assert body["signature_name"] == "serving_default"
-    assert np.shape(body["instances"]) == (2, 3)
+def test_inputs_differ_and_are_the_same_for_the_same_seed():
+    def drawn(seed):
+        made = source(X, seed=seed)
+        return [made.inputs(2)["x"].tolist() for _ in range(3)]
+
+    assert drawn(7) == drawn(7)
+    assert drawn(7) != drawn(8)
+    first, second, _ = drawn(7)
+    assert first != second
 
 
-def test_what_counts_no_rows_is_sent_in_columns():
-    body = json.loads(make_bodies(REST, signature(TensorSpec("x", "float", (3,)), batched=False), 1, {}, 0)[0])
-    assert np.shape(body["inputs"]["x"]) == (3,)
+def test_a_length_without_a_name_is_common_to_all_inputs_of_a_request():
+    tokens, mask = (TensorSpec(name, "int64", (-1, -1)) for name in ("tokens", "mask"))
+    other = TensorSpec("other", "float", (-1, -1, 2))
+    made = source(tokens, mask, other, lengths={ALL: Uniform(1, 50), "other": Uniform(7, 7)})
+    drawn = [made.inputs(4) for _ in range(20)]
+    assert all(one["tokens"].shape == one["mask"].shape for one in drawn)
+    assert all(one["other"].shape == (4, 7, 2) for one in drawn)
+    assert len({one["tokens"].shape[1] for one in drawn}) > 5
 
 
-def test_large_bodies_are_fewer_but_never_none(monkeypatch):
-    monkeypatch.setattr(payload, "MAX_BYTES", 10)
-    assert len(make_bodies(REST, signature(X), 1, {}, 0)) == 1
+def test_a_shape_given_outweighs_a_length():
+    made = source(TensorSpec("x", "int64", (-1, -1)), shapes={"x": (9,)}, lengths={ALL: Uniform(1, 5)})
+    assert made.inputs(2)["x"].shape == (2, 9)
 
 
-def test_over_grpc_bodies_are_protobuf_of_the_same_inputs():
-    body = make_bodies(GRPC, signature(X), 1, {}, 0)[0]
-    inputs = random_inputs(signature(X), 1, {}, np.random.default_rng(0))
-    assert inputs["x"].tobytes() in body
+def test_keys_are_drawn_within_their_vocabulary_and_in_the_inputs_dtype():
+    made = source(TensorSpec("user", "int32", (-1, 100)), keys={"user": Keys(1000, 1.2)})
+    keys = made.inputs(20)["user"]
+    assert (keys.shape, keys.dtype) == ((20, 100), np.int32)
+    assert keys.min() >= 0 and keys.max() < 1000
+    counts = np.sort(np.bincount(keys.ravel(), minlength=1000))[::-1]
+    assert counts[0] > 10 * counts[99], "few keys are asked for often"
+
+
+@pytest.mark.parametrize(("dtype", "keys"), [("float", 10), ("string", 10), ("int8", 1000)])
+def test_keys_need_whole_numbers_that_hold_them(dtype, keys):
+    with pytest.raises(ValueError, match="--keys x"):
+        source(TensorSpec("x", dtype, (-1,)), keys={"x": Keys(keys, 1.0)}).inputs(1)

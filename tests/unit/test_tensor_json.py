@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poise import types
-from poise.bench.payload import random_array
+from poise.bench.payloads.random_inputs import random_array
 from poise.client.arrays import cast, describe, from_border, match_inputs, objects, to_border
 from poise.client.tensor_json import read_inputs, read_outputs, request_body, to_array, to_value
 from poise.types import Signature, TensorSpec

@@ -1,0 +1,1 @@
+"""What requests carry: made up by signature, from files, or replayed."""
