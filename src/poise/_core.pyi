@@ -15,6 +15,7 @@ from typing_extensions import Buffer as SupportsBuffer
 __all__ = [
     "Batch",
     "Buffer",
+    "KnownServer",
     "Server",
     "Worker",
     "build_profile",
@@ -230,3 +231,29 @@ def read_warmup(
 
     Raises ValueError with TensorFlow Serving's text for more than `most` records and for what is no such file.
     """
+
+@final
+class KnownServer:
+    """A server on 127.0.0.1 whose answers take known times, for tests of the load generator.
+
+    `protocol` is grpc (HTTP/2 without TLS; every call gets an empty message) or http (HTTP/1.1; every request gets
+    `{}`). Request i takes `delays_ns[i % len(delays_ns)]` (int64); none means no delay. A request that is due in one
+    of `freezes_ns`, pairs (from, to) counted from the first request, is answered at its end. Raises ValueError for
+    negative delays and for freezes that overlap or do not ascend, OSError when there is no free port.
+    """
+
+    def __new__(
+        cls, protocol: str, delays_ns: SupportsBuffer, freezes_ns: Sequence[tuple[int, int]] = ...
+    ) -> KnownServer: ...
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+
+    def record(self) -> bytes:
+        """Pairs of int64: when the last byte of a request was read, and when its answer was written.
+
+        Nanoseconds of CLOCK_MONOTONIC, in the order of the answers; the first 8 388 608 of them.
+        """
+
+    def stop(self) -> None:
+        """End the thread and all connections. Idempotent."""

@@ -6,6 +6,7 @@
 mod answer;
 pub mod client;
 pub mod infer;
+pub mod known;
 mod link;
 pub mod metadata;
 pub mod plan;

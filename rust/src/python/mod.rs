@@ -5,6 +5,7 @@ mod batch;
 mod buffer;
 mod errors;
 mod infer;
+mod known;
 mod loadgen;
 mod messages;
 mod server;
@@ -21,6 +22,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<buffer::Buffer>()?;
     infer::register(module)?;
+    module.add_class::<known::KnownServer>()?;
     loadgen::register(module)?;
     messages::register(module)?;
     warmup::register(module)
