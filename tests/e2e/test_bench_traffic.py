@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from poise.bench.traffic import Traffic
+from poise.cli import main
 from poise.cli.bench_payload import make_traffic, payload_options
 from poise.client import CallError
 from support.certificates import authority, issued
-from support.clients import call
+from support.clients import Crowd, call, rest
 from support.http2 import Http2, frame
 from support.serving import model, serving
 
@@ -35,6 +38,12 @@ def traffic(target: str, *arguments: str) -> Traffic:
     return made[0]
 
 
+def answered(stand, made: Traffic) -> bool:
+    with Http2(stand.grpc) as connection:
+        replies = [connection.call(frame(one.body), one.path, one.headers) for one in made.requests]
+    return {(reply.code, reply.text) for reply in replies} == {("OK", "")}
+
+
 MIXES = {
     "strings beside numbers": ["--model", "pair", "--mix", "1:3,5:1"],
     "no rows": ["--model", "alone"],
@@ -46,9 +55,7 @@ MIXES = {
 def test_over_grpc_every_request_is_answered(stand, arguments):
     made = traffic(f"grpc://{stand.grpc}", *arguments)
     assert (made.protocol, made.version) == ("tfs-grpc", 1)
-    with Http2(stand.grpc) as connection:
-        replies = [connection.call(frame(one.body), one.path, one.headers) for one in made.requests]
-    assert {(reply.code, reply.text) for reply in replies} == {("OK", "")}
+    assert answered(stand, made)
 
 
 @pytest.mark.parametrize("arguments", MIXES.values(), ids=MIXES)
@@ -60,6 +67,40 @@ def test_over_rest_every_request_is_answered(stand, arguments):
         assert answer.status == 200, answer.body
         if one.rows > 1:
             assert len(answer.json["predictions"]) == one.rows
+
+
+def test_rows_of_files_are_sent(stand, tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(14, dtype=np.float32).reshape(7, 2))
+    (tmp_path / "b.txt").write_text("\n".join("abcdefg"))
+    data = ["--data", f"a={tmp_path / 'a.npy'}", "--data", f"b={tmp_path / 'b.txt'}"]
+    made = traffic(f"grpc://{stand.grpc}", "--model", "pair", *data)
+    assert len(made.requests) == 7
+    assert answered(stand, made)
+    made = traffic(f"grpc://{stand.grpc}", "--model", "pair", *data[:2], "--fill", "--rows", "4", "--distinct", "20")
+    assert (len(made.requests), set(made.rows())) == (20, {4})
+    assert answered(stand, made)
+
+
+def test_what_was_recorded_is_replayed(stand, tmp_path):
+    output, stop = tmp_path / "requests", threading.Event()
+
+    def send():
+        rows = 0
+        while not stop.is_set():
+            rows = rows % 5 + 1
+            rest(stand.http, "half", {"instances": [[1.0, 2.0, 3.0]] * rows})
+
+    with Crowd() as crowd:
+        sending = crowd.start(send)
+        arguments = ["record", "half", "--records", "10", "--output", str(output), "--target", f"http://{stand.http}"]
+        done = CliRunner().invoke(main, arguments)
+        stop.set()
+        sending.result(10)
+    assert done.exit_code == 0, done.output
+    made = traffic(f"grpc://{stand.grpc}", "--model", "half", "--replay", str(output))
+    assert len(made.requests) == 10
+    assert set(made.rows()) == {1, 2, 3, 4, 5}
+    assert answered(stand, made)
 
 
 def test_a_url_is_sent_what_it_takes(stand):

@@ -92,6 +92,15 @@ def test_rows_lengths_and_keys_are_mixed():
     assert max(max(one["tokens"]["int64_val"]) for one in inputs) > 1000
 
 
+def test_rows_of_data_are_sent_in_turn_and_the_rest_is_made_up(tmp_path):
+    np.save(tmp_path / "tokens.npy", np.arange(9).reshape(3, 3))
+    data = ("--data", f"tokens={tmp_path / 'tokens.npy'}", "--fill", "--shape", "mask=3", "--distinct", 6)
+    made = traffic("grpc://h:1", "--model", "m", *data)
+    assert [decode(request)["tokens"]["int64_val"][0] for request in made.requests] == [0, 3, 6, 0, 3, 6]
+    with pytest.raises(ValueError, match="needs input 'mask'"):
+        traffic("grpc://h:1", "--model", "m", *data[:2])
+
+
 def test_headers_and_the_api_key_go_with_every_request_and_with_the_question(server, tmp_path):
     key = tmp_path / "key"
     key.write_text("secret\n")
@@ -121,6 +130,9 @@ def test_a_url_without_a_model_is_sent_bodies(tmp_path):
         (["--model", "m", "--keys", "5"], "expected INPUT=VOCABULARY"),
         (["--model", "m", "--shape", "x:3"], "expected NAME=DIM"),
         (["--model", "m", "--header", "nothing"], "expected NAME: VALUE"),
+        (["--model", "m", "--data", "mask=/none.npz"], "no file or folder /none.npz; expected"),
+        (["--model", "m", "--replay", __file__, "--rows", "2"], "--rows means nothing to recorded requests"),
+        (["--model", "m", "--no-template"], "--no-template needs --protocol url"),
         (["--model", "m", "--body", "x"], "--body needs --protocol url"),
         (["--model", "m", "--signature", "serving_defaul"], "did you mean serving_default"),
         (["--model", "m", "--protocol", "url"], "--model needs a model's protocol"),

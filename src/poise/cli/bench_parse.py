@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from poise.bench.payloads.distributions import Keys, Lengths, parse_keys, parse_lengths
+from poise.bench.payloads.files import DataFile
 from poise.bench.payloads.mix import Share, parse_mix
 from poise.bench.payloads.random_inputs import ALL
 from poise.client.calls import Headers
@@ -61,6 +63,18 @@ def parse_named_keys(_context: click.Context, _option: click.Parameter, texts: t
             raise click.BadParameter(f"expected INPUT=VOCABULARY:EXPONENT, e.g. user=100000:1.1; got {text!r}")
         found[name] = _parsed(parse_keys, keys)
     return found
+
+
+def parse_data(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[DataFile, ...]:
+    """`photos/` or `image=photos/`."""
+    files = []
+    for text in texts:
+        name, _, path = text.partition("=")
+        found = DataFile(Path(text)) if not path or Path(text).exists() else DataFile(Path(path), name)
+        if not found.path.exists():
+            raise click.BadParameter(f"there is no file or folder {found.path}; expected [INPUT=]PATH")
+        files.append(found)
+    return tuple(files)
 
 
 def parse_row_mix(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[Share, ...]:

@@ -1,114 +1,38 @@
-"""The options of `poise bench` that say what is sent where, and the traffic that they make."""
+"""The traffic that the options of `poise bench` ask for."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from functools import partial, reduce
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import click
 import numpy as np
 
+from poise.bench.payloads.files import read_files
 from poise.bench.payloads.mix import Share, only
-from poise.bench.payloads.prepare import MAX_BYTES, Press, Source, bounded, prepare
+from poise.bench.payloads.prepare import MAX_BYTES, Press, Source, bounded, prepare, prepare_all
 from poise.bench.payloads.random_inputs import RandomInputs
-from poise.bench.targets import PROTOCOLS, Target, TargetOptions, resolve
+from poise.bench.payloads.records import Records
+from poise.bench.payloads.replay import read_recorded
+from poise.bench.targets import Target, TargetOptions, resolve
 from poise.bench.targets.url import UrlOptions, url_target
 from poise.bench.traffic import Traffic
-from poise.cli.bench_parse import parse_headers, parse_named_keys, parse_named_lengths, parse_row_mix, parse_shapes
+from poise.cli.bench_options import FEW, MANY, payload_options
 from poise.client.calls import Headers
 from poise.types import Signature
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+__all__ = ["make_traffic", "payload_options"]
 
-MAX_DISTINCT = 100_000
-FEW, MANY = 32, 1024
-"""Distinct requests unless told otherwise: of equal ones a few will do; where they differ, more."""
+MAX_RECORDS = 1_000_000
+"""Of one file of data."""
 DEFAULT_TIMEOUT_S = 10.0
 
-OF_MODELS = ("model", "version", "signature", "rows", "mix", "shapes", "lengths", "keys")
-OF_URLS = ("method", "content_type", "body", "body_file", "grpc_method")
-"""Options that mean something to a model alone, and to a URL alone."""
-
-
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-
-OPTIONS = (
-    click.option("--model", default="", metavar="NAME", help="The model to ask."),
-    click.option("--version", type=int, metavar="N", help="Its version. [latest]"),
-    click.option("--signature", default="", metavar="NAME", help="Its signature. [serving_default]"),
-    click.option(
-        "--protocol",
-        type=click.Choice(PROTOCOLS),
-        default="auto",
-        show_default=True,
-        help="tfs: TensorFlow Serving's. v2: Open Inference (KServe, Triton), over HTTP in JSON, v2-binary with binary"
-        " tensors. url: any URL. auto: what the server answers in.",
-    ),
-    click.option("--rows", type=click.IntRange(1), help="Rows of one request. [1]"),
-    click.option(
-        "--mix", metavar="ROWS:WEIGHT,…", callback=parse_row_mix, help="Several numbers of rows, e.g. 1:70,8:20,32:10."
-    ),
-    click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=DIM,…",
-        callback=parse_shapes,
-        help="Shape of one row of an input, where the signature leaves it open. [1 for each open dimension]",
-    ),
-    click.option(
-        "--length",
-        "lengths",
-        multiple=True,
-        metavar="[NAME=]DIST",
-        callback=parse_named_lengths,
-        help="Lengths of open dimensions, drawn for each request: fixed:N, uniform:LOW:HIGH, zipf:MAX[:EXPONENT] or"
-        " lognormal:MEDIAN:SIGMA:MAX. Without NAME one length for all inputs.",
-    ),
-    click.option(
-        "--keys",
-        multiple=True,
-        metavar="NAME=VOCABULARY[:EXPONENT]",
-        callback=parse_named_keys,
-        help="Whole numbers of an input, in a Zipf distribution (exponent 1 unless given, 0: all alike).",
-    ),
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random."),
-    click.option(
-        "--distinct",
-        type=click.IntRange(1, MAX_DISTINCT),
-        metavar="N",
-        help=f"How many different requests are prepared. [{FEW}; {MANY} with --length, --keys or placeholders]",
-    ),
-    click.option(
-        "--header",
-        "headers",
-        multiple=True,
-        metavar="'NAME: VALUE'",
-        callback=parse_headers,
-        help="Header (metadata over gRPC) of every request; several are allowed.",
-    ),
-    click.option("--api-key-file", type=FILE, help="File with a key to send as authorization: Bearer KEY."),
-    click.option("--method", metavar="VERB", help="To a URL: the HTTP method. [POST with a body, else GET]"),
-    click.option(
-        "--body",
-        metavar="TEXT",
-        help="To a URL: the body. {{seq}}, {{uuid}}, {{int:1:100}}, {{float}} and"
-        " {{choice:a|b}} are filled in it and in the URL's path.",
-    ),
-    click.option("--body-file", type=FILE, help="To a URL: the file that holds the body; over gRPC, the message."),
-    click.option("--content-type", metavar="TYPE", help="To a URL: of the body. [application/json]"),
-    click.option("--no-template", is_flag=True, help="To a URL: send what looks like a placeholder as it is."),
-    click.option("--grpc-method", metavar="/PKG.SERVICE/METHOD", help="Over gRPC without a model: the method to call."),
-)
-
-
-def payload_options(command: Command) -> Command:
-    """Adds the options that `make_traffic` reads."""
-    return reduce(lambda made, option: option(made), reversed(OPTIONS), command)
+OF_RANDOM = ("rows", "mix", "shapes", "lengths", "keys", "data", "fill")
+OF_MODELS = ("model", "version", "signature", "replay", *OF_RANDOM)
+OF_URLS = ("method", "content_type", "body", "body_file", "grpc_method", "no_template")
+"""Options that mean something to inputs that are made or read, to a model, and to a URL alone."""
 
 
 def make_traffic(target_url: str, options: Mapping[str, Any]) -> Traffic:
@@ -130,9 +54,14 @@ def make_traffic(target_url: str, options: Mapping[str, Any]) -> Traffic:
 def model_traffic(target: Target, options: Mapping[str, Any]) -> Traffic:
     """Requests to a model, by its signature."""
     signature = target.signature()
-    mix = row_mix(signature, options)
     press = Press(partial(target.encode, signature), time.perf_counter)
-    prepared = prepare(press, source(signature, options), mix, distinct(options))
+    if options["replay"]:
+        refuse(options, OF_RANDOM, "means nothing to recorded requests: leave it out")
+        recorded = read_recorded(options["replay"], signature, target.has_signatures)
+        prepared = prepare_all(press, recorded, options["distinct"] or MANY)
+    else:
+        mix = row_mix(signature, options)
+        prepared = prepare(press, source(signature, mix, options), mix, distinct(options))
     return Traffic(
         url=target.url,
         requests=prepared.requests,
@@ -164,10 +93,15 @@ def url_traffic(url: str, headers: Headers, options: Mapping[str, Any]) -> Traff
     return Traffic(url=target.url, requests=tuple(requests), protocol="url")
 
 
-def source(signature: Signature, options: Mapping[str, Any]) -> Source:
-    """Where inputs come from."""
+def source(signature: Signature, mix: Sequence[Share], options: Mapping[str, Any]) -> Source:
+    """Where inputs come from: files, or chance."""
     random = np.random.default_rng(options["seed"])
-    return RandomInputs(signature, random, options["shapes"], options["lengths"], options["keys"])
+    made_up = RandomInputs(signature, random, options["shapes"], options["lengths"], options["keys"])
+    if not options["data"]:
+        return made_up
+    most = min(distinct(options) * max(share.rows for share in mix), MAX_RECORDS)
+    records = read_files(options["data"], signature, most)
+    return Records(signature, records, made_up if options["fill"] else None)
 
 
 def row_mix(signature: Signature, options: Mapping[str, Any]) -> tuple[Share, ...]:
@@ -183,7 +117,7 @@ def row_mix(signature: Signature, options: Mapping[str, Any]) -> tuple[Share, ..
 
 def distinct(options: Mapping[str, Any]) -> int:
     """How many requests are prepared."""
-    differ = options["lengths"] or options["keys"]
+    differ = options["data"] or options["lengths"] or options["keys"]
     return int(options["distinct"] or (MANY if differ else FEW))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from poise.bench.payloads.mix import Share
@@ -70,6 +71,12 @@ def prepare(press: Press, source: Source, mix: Sequence[Share], count: int) -> P
         requests += made
         weights += [share.part / len(made)] * len(made)
     return Prepared(tuple(requests), tuple(weights) if len(mix) > 1 else (), press.mean_us)
+
+
+def prepare_all(press: Press, inputs: Iterable[Inputs], count: int) -> Prepared:
+    """Requests with these inputs, in their order, up to `count`."""
+    made = bounded((press.make(one) for one in islice(inputs, count)), MAX_BYTES)
+    return Prepared(tuple(made), (), press.mean_us)
 
 
 def different(source: Source, rows: int) -> int:
