@@ -189,7 +189,7 @@ def predict(
     """
 
 def fetch_signatures(
-    target: str, model: str, version: int | None, timeout_s: float, headers: Sequence[tuple[str, str]] = ()
+    target: str, model: str, version: int | None, timeout_s: float, headers: Sequence[tuple[str, str]] | None = None
 ) -> str:
     """Over gRPC, JSON of {"version", "signatures"}. Raises as `predict` does."""
 
@@ -199,7 +199,7 @@ def encode_infer_request(
     """A ModelInferRequest of the Open Inference Protocol: (name, datatype, shape, raw content) for each input."""
 
 def fetch_infer_metadata(
-    target: str, model: str, version: str, timeout_s: float, headers: Sequence[tuple[str, str]] = ()
+    target: str, model: str, version: str, timeout_s: float, headers: Sequence[tuple[str, str]] | None = None
 ) -> str:
     """Over gRPC, the model's metadata in the Open Inference Protocol's JSON. Raises as `predict` does."""
 
@@ -209,7 +209,7 @@ def http_call(
     path: str,
     body: bytes,
     timeout_s: float,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: Sequence[tuple[str, str]] | None = None,
 ) -> tuple[int, bytes]:
     """One HTTP call: status and body, whatever the status. Raises ValueError, ConnectionError or TimeoutError."""
 

@@ -43,7 +43,7 @@ def core(monkeypatch):
         sums = np.frombuffer(data, np.float32).reshape(shape).sum(axis=1)
         return 7, [("y", "float", list(sums.shape), sums.tobytes())]
 
-    def http_call(target, method, path, body, timeout_s):
+    def http_call(target, method, path, body, timeout_s, _headers):
         sent.append((target, method, path, timeout_s))
         if method == "GET":
             return 200, json.dumps(METADATA).encode()

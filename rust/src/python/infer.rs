@@ -33,17 +33,17 @@ fn encode_infer_request<'py>(
 
 /// What a model takes and gives, over gRPC, as the protocol's JSON.
 #[pyfunction]
-#[pyo3(signature = (target, model, version, timeout_s, headers=Vec::new()))]
+#[pyo3(signature = (target, model, version, timeout_s, headers=None))]
 fn fetch_infer_metadata(
     py: Python<'_>,
     target: &str,
     model: String,
     version: String,
     timeout_s: f64,
-    headers: Vec<(String, String)>,
+    headers: Option<Vec<(String, String)>>,
 ) -> PyResult<String> {
     let (target, limit) = (Target::parse(target).map_err(to_py)?, limit(timeout_s)?);
-    let fields = client::fields(&headers).map_err(to_py)?;
+    let fields = client::fields(&headers.unwrap_or_default()).map_err(to_py)?;
     let found = interruptible(py, move |_| infer::metadata(&target, &model, &version, &fields, limit))?;
     Ok(found.to_string())
 }

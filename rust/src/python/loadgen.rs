@@ -93,24 +93,24 @@ fn predict<'py>(
 
 /// Signatures over gRPC, as JSON `{"version": ..., "signatures": [...]}`.
 #[pyfunction]
-#[pyo3(signature = (target, model, version, timeout_s, headers=Vec::new()))]
+#[pyo3(signature = (target, model, version, timeout_s, headers=None))]
 fn fetch_signatures(
     py: Python<'_>,
     target: &str,
     model: String,
     version: Option<i64>,
     timeout_s: f64,
-    headers: Vec<(String, String)>,
+    headers: Option<Vec<(String, String)>>,
 ) -> PyResult<String> {
     let (target, limit) = (Target::parse(target).map_err(to_py)?, limit(timeout_s)?);
-    let fields = client::fields(&headers).map_err(to_py)?;
+    let fields = client::fields(&headers.unwrap_or_default()).map_err(to_py)?;
     let found = interruptible(py, move |_| metadata::fetch(&target, &model, version, &fields, limit))?;
     Ok(metadata_json(&found).to_string())
 }
 
 /// One HTTP call: status and body.
 #[pyfunction]
-#[pyo3(signature = (target, method, path, body, timeout_s, headers=Vec::new()))]
+#[pyo3(signature = (target, method, path, body, timeout_s, headers=None))]
 fn http_call<'py>(
     py: Python<'py>,
     target: &str,
@@ -118,10 +118,10 @@ fn http_call<'py>(
     path: String,
     body: Vec<u8>,
     timeout_s: f64,
-    headers: Vec<(String, String)>,
+    headers: Option<Vec<(String, String)>>,
 ) -> PyResult<(u16, Bound<'py, PyBytes>)> {
     let (target, limit) = (Target::parse(target).map_err(to_py)?, limit(timeout_s)?);
-    let fields = client::fields(&headers).map_err(to_py)?;
+    let fields = client::fields(&headers.unwrap_or_default()).map_err(to_py)?;
     let method = method.parse().map_err(|_| PyValueError::new_err(format!("{method:?} is no HTTP method")))?;
     let (status, body) = interruptible(py, move |_| {
         client::call_http(&target, &Call { method, path: &path, body: body.into() }, &fields, limit)
