@@ -8,7 +8,7 @@ input "default", base64 of the TensorProto that it is when a request leaves it o
 """
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 from typing_extensions import Buffer as SupportsBuffer
 
@@ -16,6 +16,7 @@ __all__ = [
     "Batch",
     "Buffer",
     "KnownServer",
+    "LoadGenerator",
     "Server",
     "Worker",
     "build_profile",
@@ -24,10 +25,10 @@ __all__ = [
     "fetch_infer_metadata",
     "fetch_signatures",
     "http_call",
+    "outcome_name",
     "predict",
     "proto_to_json",
     "read_warmup",
-    "run_load",
     "text_proto_to_json",
 ]
 
@@ -167,12 +168,42 @@ class Worker:
     def close(self) -> None: ...
 
 def encode_predict_request(model: str, version: int | None, signature: str, inputs: Sequence[Output]) -> bytes: ...
-def run_load(plan_json: str, bodies: Sequence[bytes]) -> str:
-    """Send load as a plan says (`poise.bench.plan`); reports JSON: requests, answered, errors, elapsed_s, latency_ns.
 
-    Raises ValueError for a plan that makes no sense, ConnectionError or TimeoutError when the server cannot be reached
-    at the start. A signal ends it.
+@final
+class LoadGenerator:
+    """Threads that send requests, and a sample of each. Sends until it is closed; what counts is the caller's choice.
+
+    All times are nanoseconds since the start of the session, on one monotonic clock.
     """
+
+    def __init__(self, plan_json: str, bodies: Sequence[bytes]) -> None:
+        """Connect, as the plan says (`poise.bench.session`), with one body for each of its requests.
+
+        Raises ValueError for a plan that makes no sense, ConnectionError when the server cannot be reached.
+        """
+
+    def now_ns(self) -> int: ...
+    def feed(self, times_ns: bytes, choices: bytes) -> None:
+        """Give more to send: int64 times, ascending, and uint32 numbers of requests, in native byte order.
+
+        A closed loop starts with the first choices that it is fed; it needs no times. Raises ValueError for times and
+        choices that cannot be played.
+        """
+
+    def take(self, limit_s: float) -> dict[str, Any]:
+        """What came since the last time, after `limit_s` seconds or when all has ended, whichever is first.
+
+        Columns as bytes: scheduled, sent (-1: never), done (int64); outcome (uint16); choice, queue_us, batch_us,
+        execute_us, batch_rows (uint32; all ones: unknown). Beside them settled_ns, up to when every request that was
+        due has been told of; ended; in_flight; connections; and cpu_ns of each thread. Raises ConnectionError when a
+        thread failed.
+        """
+
+    def close(self) -> None:
+        """End all threads. What is under way is left out."""
+
+def outcome_name(outcome: int) -> str:
+    """The name under which an outcome of `LoadGenerator.take` is counted: OK, a gRPC code, an HTTP status or other."""
 
 def predict(
     target: str,

@@ -6,18 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 use super::link::Answer;
-use super::record::Outcome;
-use super::target::Protocol;
 use crate::error::Code;
-
-/// How an exchange ended.
-pub(super) fn outcome(protocol: Protocol, answer: &Answer) -> Outcome {
-    let refused = match protocol {
-        Protocol::Http => http_failure(answer.status),
-        Protocol::Grpc => grpc_failure(answer.status, grpc_trailers(answer)),
-    };
-    refused.map_or(Outcome::Answered, Outcome::Refused)
-}
 
 /// Where gRPC's status is: in the trailers, or in the headers of an answer that has nothing else.
 pub(super) fn grpc_trailers(answer: &Answer) -> &HeaderMap {

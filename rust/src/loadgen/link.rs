@@ -1,12 +1,7 @@
-//! Connections: making them, sharing them, making them again.
-//!
-//! gRPC uses `h2` itself: hyper's client, made for programs that do other things as well, starts two tasks for each
-//! request.
+//! A connection for a single call.
 
 use std::error::Error;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use h2::client as http2;
@@ -17,7 +12,6 @@ use hyper_util::rt::TokioIo;
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
 use super::target::{Protocol, Target};
@@ -70,15 +64,7 @@ impl Answer {
 /// Takes requests for one connection.
 pub(super) enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(SharedSender),
-}
-
-/// One client's part of a connection that many share.
-#[derive(Clone)]
-pub(super) struct SharedSender {
-    requests: http2::SendRequest<Bytes>,
-    /// Whether the connection has ended.
-    ended: Arc<AtomicBool>,
+    Http2(http2::SendRequest<Bytes>),
 }
 
 impl Sender {
@@ -86,13 +72,8 @@ impl Sender {
     pub(super) async fn exchange(&mut self, request: Request<Bytes>) -> Result<Answer, Lost> {
         match self {
             Sender::Http1(sender) => exchange_http1(sender, request).await,
-            Sender::Http2(sender) => exchange_http2(&mut sender.requests, request).await,
+            Sender::Http2(sender) => exchange_http2(sender, request).await,
         }
-    }
-
-    /// Whether a request given up half-way leaves the connection usable for the next.
-    pub(super) fn survives_cancellation(&self) -> bool {
-        matches!(self, Sender::Http2(_))
     }
 }
 
@@ -165,42 +146,6 @@ async fn connect_http2(stream: impl Stream) -> Result<Sender, Lost> {
     let mut builder = http2::Builder::new();
     builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW).enable_push(false);
     let (requests, connection) = builder.handshake(stream).await?;
-    let ended = Arc::new(AtomicBool::new(false));
-    tokio::spawn({
-        let ended = ended.clone();
-        async move {
-            // How it ended, those whose requests were under way learn by themselves.
-            let _ = connection.await;
-            ended.store(true, Relaxed);
-        }
-    });
-    Ok(Sender::Http2(SharedSender { requests, ended }))
-}
-
-/// A connection that several clients use, and open again when it is lost.
-pub(super) struct Link {
-    target: Target,
-    shared: Mutex<Option<SharedSender>>,
-}
-
-impl Link {
-    pub(super) fn new(target: Target) -> Self {
-        Self { target, shared: Mutex::new(None) }
-    }
-
-    /// A sender: for HTTP/2 the common one while it lives, for HTTP/1.1 always one's own.
-    pub(super) async fn sender(&self) -> CallResult<Sender> {
-        if self.target.protocol == Protocol::Http {
-            return connect(&self.target).await;
-        }
-        let mut shared = self.shared.lock().await;
-        if let Some(sender) = shared.as_ref().filter(|sender| !sender.ended.load(Relaxed)) {
-            return Ok(Sender::Http2(sender.clone()));
-        }
-        let sender = connect(&self.target).await?;
-        if let Sender::Http2(sender) = &sender {
-            *shared = Some(sender.clone());
-        }
-        Ok(sender)
-    }
+    tokio::spawn(connection);
+    Ok(Sender::Http2(requests))
 }

@@ -1,18 +1,16 @@
 //! Load on a server, and single calls to one. Knows the wires from the client's side; shares no state with a server
 //! in the same process.
 //!
-//! What is sent when is `schedule`'s business, how it is sent `link`'s, what came of it `record`'s; `run` joins them.
+//! `engine` sends load as `plan` says; `client` makes single calls over `link`.
 
 mod answer;
 pub mod client;
+pub mod engine;
 pub mod infer;
 pub mod known;
 mod link;
 pub mod metadata;
 pub mod plan;
-pub mod record;
-pub mod run;
-pub mod schedule;
 pub mod target;
 pub mod tls;
 

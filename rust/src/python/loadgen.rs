@@ -17,8 +17,6 @@ use crate::error::Error;
 use crate::frontends::tfs::wire::{Elements, Frame, PredictResponse, Spec, encode_request};
 use crate::loadgen::client::{self, Call};
 use crate::loadgen::metadata::{self, Metadata};
-use crate::loadgen::plan::Plan;
-use crate::loadgen::run::run;
 use crate::loadgen::target::Target;
 use crate::loadgen::{CallError, CallResult};
 use crate::model::TensorSpec;
@@ -38,21 +36,10 @@ enum Elems<'py> {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(run_load, module)?)?;
     module.add_function(wrap_pyfunction!(encode_predict_request, module)?)?;
     module.add_function(wrap_pyfunction!(predict, module)?)?;
     module.add_function(wrap_pyfunction!(fetch_signatures, module)?)?;
     module.add_function(wrap_pyfunction!(http_call, module)?)
-}
-
-/// Runs a plan (JSON of `loadgen::plan::Plan`) and gives its report as JSON.
-#[pyfunction]
-fn run_load(py: Python<'_>, plan_json: &str, bodies: Vec<Vec<u8>>) -> PyResult<String> {
-    let plan: Plan =
-        serde_json::from_str(plan_json).map_err(|error| PyValueError::new_err(format!("plan: {error}")))?;
-    let bodies: Vec<Bytes> = bodies.into_iter().map(Bytes::from).collect();
-    let report = interruptible(py, move |stop| run(&plan, &bodies, stop))?;
-    serde_json::to_string(&report).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// A PredictRequest in protobuf, numbers in the typed fields that clients use.
@@ -156,6 +143,7 @@ pub(super) fn interruptible<T: Send + 'static>(
     }
 }
 
+/// As the exception that says it to Python.
 pub(super) fn to_py(error: CallError) -> PyErr {
     let text = error.to_string();
     match error {

@@ -6,6 +6,7 @@ mod buffer;
 mod errors;
 mod infer;
 mod known;
+mod load_generator;
 mod loadgen;
 mod messages;
 mod server;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffer::Buffer>()?;
     infer::register(module)?;
     module.add_class::<known::KnownServer>()?;
+    load_generator::register(module)?;
     loadgen::register(module)?;
     messages::register(module)?;
     warmup::register(module)

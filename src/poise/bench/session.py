@@ -1,0 +1,222 @@
+"""One measured point: warm up, measure, cool down.
+
+The engine sends and takes samples; here is decided when the measurement begins and ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from poise.bench import host
+from poise.bench.engine import Engine, Taken, Wiring
+from poise.bench.host import HostTimes
+from poise.bench.load import Load, OpenLoop
+from poise.bench.measurement import GeneratorUse, Measurement, Slo, WarmUp
+from poise.bench.offer import Offer, make_offer
+from poise.bench.samples import Samples, join
+from poise.bench.saturation import is_saturated
+from poise.bench.tick import Tick, middle
+from poise.bench.traffic import Traffic
+from poise.bench.warmup import LEAST_S, Decision, Window, decide
+
+S = 1_000_000_000
+COOL_DOWN = 1 << 10
+"""Pieces of load after the measurement are numbered from here, so that they differ from those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a point is measured. A duration, a number of requests, or both end the measurement, whichever is first."""
+
+    duration_s: float | None = 30.0
+    requests: int | None = None
+    warmup_s: float | None = None
+    """None: until latencies have settled."""
+    wiring: Wiring = field(default_factory=Wiring)
+    slos: tuple[Slo, ...] = ()
+
+
+OnTick = Callable[[Tick], None]
+
+
+def measure(traffic: Traffic, load: Load, method: Method, on_tick: OnTick = lambda _tick: None) -> Measurement:
+    """Offer the load and measure.
+
+    Raises ValueError for what makes no sense, ConnectionError when the server cannot be reached at the start. What
+    fails later is counted.
+    """
+    offer = make_offer(load, traffic, method.duration_s)
+    with Engine(traffic, load, method.wiring) as engine:
+        return Session(engine, offer, method, on_tick).run(traffic, load)
+
+
+@dataclass
+class Session:
+    """The state of one point while it is measured."""
+
+    engine: Engine
+    offer: Offer
+    method: Method
+    on_tick: OnTick
+    parts: list[Samples] = field(default_factory=list)
+
+    def run(self, traffic: Traffic, load: Load) -> Measurement:
+        """From the first request to the last."""
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        start_ns, stable = self.warm_up()
+        before = self.usage()
+        end_ns, saturated = self.observe(start_ns, load)
+        after = self.usage()
+        self.cool_down(end_ns)
+        samples, end_ns = limit(join(self.parts), start_ns, end_ns, self.method.requests)
+        return Measurement(
+            load=load,
+            traffic=traffic,
+            samples=samples,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            timeout_s=self.method.wiring.timeout_s,
+            warmup=warmed(samples, start_ns, stable=stable),
+            generator=after.since(before),
+            slos=self.method.slos,
+            saturated=saturated,
+            started_at=started_at,
+        )
+
+    def warm_up(self) -> tuple[int, bool]:
+        """Load until the server is warm: when the measurement begins, and whether latencies have settled."""
+        begin, fixed_s = self.engine.now_ns(), self.method.warmup_s
+        if fixed_s is None and not self.offer.steady:
+            fixed_s = LEAST_S
+        if fixed_s is not None:
+            start_ns = begin + int(fixed_s * S)
+            for index in range(max(math.ceil(fixed_s), 1)):
+                self.feed_around(index, begin + index * S, start_ns)
+            self.feed_measured(start_ns)
+            self.watch("warm-up", begin, start_ns)
+            return start_ns, True
+        self.feed_around(0, begin)
+        windows: list[Window] = []
+        while (decision := decide(windows)) is Decision.GO_ON:
+            second = len(windows) + 1
+            self.feed_around(second, begin + second * S)  # a second ahead, so that there is no gap
+            tick = self.tick("warm-up", begin, begin + second * S, None)
+            windows.append(Window(round(tick.rate), tick.p50_ms))
+        start_ns = begin + (len(windows) + 1) * S
+        self.feed_measured(start_ns)
+        self.watch("warm-up", begin, start_ns)
+        return start_ns, decision is Decision.STABLE
+
+    def observe(self, start_ns: int, load: Load) -> tuple[int, bool]:
+        """The measurement itself: when it ends, and whether it was cut short because its queue grew without end."""
+        duration_s, in_flight = self.method.duration_s, list[float]()
+        end_ns = start_ns + int(duration_s * S) if duration_s is not None else None
+        while end_ns is None or self.engine.now_ns() < end_ns:
+            next_ns = self.engine.now_ns() + S
+            tick = self.tick("measuring", start_ns, min(next_ns, end_ns or next_ns), duration_s)
+            in_flight.append(tick.in_flight)
+            if isinstance(load, OpenLoop) and is_saturated(in_flight, load.rate):
+                return self.engine.now_ns(), True
+            if self.method.requests and self.counted(start_ns) >= self.method.requests:
+                return self.engine.now_ns(), False
+        return end_ns, False
+
+    def cool_down(self, end_ns: int) -> None:
+        """Load goes on until every measured request has ended, so that none meets an emptier server than the others."""
+        last_ns = end_ns + int((self.method.wiring.timeout_s + 1) * S)
+        begin = self.engine.now_ns()
+        for index in range(1, math.ceil(self.method.wiring.timeout_s) + 2):
+            self.feed_around(COOL_DOWN + index, end_ns + index * S)
+            while (now := self.engine.now_ns()) < min(end_ns + index * S, last_ns):
+                if self.take(min(0.1, (end_ns + index * S - now) / S)).settled_ns >= end_ns:
+                    return
+            self.tick("cool-down", begin, now, None)
+
+    def feed_around(self, index: int, start_ns: int, end_ns: int | None = None) -> None:
+        """One second of load that does not count, up to `end_ns`."""
+        piece = self.offer.around(index, start_ns)
+        if piece is not None:
+            times, choices = piece
+            kept = slice(None) if end_ns is None else slice(int(np.searchsorted(times, end_ns)))
+            self.engine.feed(times[kept], choices if not len(times) else choices[kept])
+
+    def feed_measured(self, start_ns: int) -> None:
+        """The whole measurement, and the second after it."""
+        piece = self.offer.measured(start_ns)
+        if piece is not None and self.method.duration_s is not None:
+            self.engine.feed(*piece)
+            self.feed_around(COOL_DOWN, start_ns + int(self.method.duration_s * S))
+
+    def watch(self, phase: str, begin_ns: int, end_ns: int) -> None:
+        """Nothing but ticks until `end_ns`."""
+        while (now := self.engine.now_ns()) < end_ns:
+            self.tick(phase, begin_ns, min(now + S, end_ns), (end_ns - begin_ns) / S)
+
+    def tick(self, phase: str, begin_ns: int, until_ns: int, total_s: float | None) -> Tick:
+        """Take what comes until a time, and tell of it."""
+        now = self.engine.now_ns()
+        taken = self.take((until_ns - now) / S)
+        p50_ms, p99_ms = middle(taken.samples)
+        tick = Tick(
+            phase=phase,
+            elapsed_s=(until_ns - begin_ns) / S,
+            total_s=total_s,
+            rate=float(np.count_nonzero(taken.samples.answered)) / max((until_ns - now) / S, 1e-3),
+            p50_ms=p50_ms,
+            p99_ms=p99_ms,
+            errors=sum(taken.samples.errors().values()),
+            in_flight=taken.in_flight,
+        )
+        self.on_tick(tick)
+        return tick
+
+    def take(self, limit_s: float) -> Taken:
+        taken = self.engine.take(max(limit_s, 0.0))
+        self.parts.append(taken.samples)
+        return taken
+
+    def counted(self, start_ns: int) -> int:
+        """How many measured requests have ended."""
+        return sum(int(np.count_nonzero(part.scheduled >= start_ns)) for part in self.parts)
+
+    def usage(self) -> Usage:
+        taken = self.take(0.0)
+        return Usage(self.engine.now_ns(), taken.cpu_ns, taken.connections, host.read())
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the generator and its machine had used at one moment."""
+
+    now_ns: int
+    cpu_ns: tuple[int, ...]
+    connections: int
+    host: HostTimes
+
+    def since(self, before: Usage) -> GeneratorUse:
+        wall_ns = max(self.now_ns - before.now_ns, 1)
+        shares = [(now - then) / wall_ns for now, then in zip(self.cpu_ns, before.cpu_ns, strict=True)]
+        return GeneratorUse(len(shares), self.connections, max(shares), self.host.busy_share_since(before.host))
+
+
+def limit(samples: Samples, start_ns: int, end_ns: int, requests: int | None) -> tuple[Samples, int]:
+    """Not more measured requests than asked for: the first ones by the time at which they were due."""
+    measured = samples.between(start_ns, end_ns)
+    if requests is None or len(measured) <= requests:
+        return samples, end_ns
+    last = int(measured.scheduled[requests - 1])
+    early = samples.select(samples.scheduled < start_ns)
+    return join([early, measured.select(slice(requests))]), last + 1
+
+
+def warmed(samples: Samples, start_ns: int, *, stable: bool) -> WarmUp:
+    """What came before the measurement."""
+    early = samples.select(samples.scheduled < start_ns)
+    first = early.select(np.argsort(early.scheduled)[:1])
+    seconds = (start_ns - int(first.scheduled[0])) / S if len(first) else 0.0
+    return WarmUp(seconds, len(early), stable, float(first.latency_ms()[0]) if len(first) else None)

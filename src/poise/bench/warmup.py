@@ -1,0 +1,49 @@
+"""When a server is warm: a choice over what was seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+LEAST_S = 2
+LEAST_REQUESTS = 200
+MOST_S = 30
+STEADY_WINDOWS = 3
+SPREAD = 0.05
+"""P50 of the last windows may differ by so much."""
+
+
+class Decision(Enum):
+    """What to do after another second."""
+
+    GO_ON = "go on"
+    STABLE = "stable"
+    CAP_REACHED = "cap reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One second of load: answers in it, and their median latency, None without any."""
+
+    count: int
+    p50_ms: float | None
+
+
+def decide(windows: Sequence[Window], fixed_s: float | None = None) -> Decision:
+    """Whether to begin the measurement after these seconds of load.
+
+    With `fixed_s` after so many seconds. Else when the median latency of three seconds in a row stays within 5 %, after
+    at least 2 s and 200 requests, or after 30 s in any case.
+    """
+    if fixed_s is not None:
+        return Decision.STABLE if len(windows) >= fixed_s else Decision.GO_ON
+    if len(windows) >= MOST_S:
+        return Decision.CAP_REACHED
+    enough = len(windows) >= LEAST_S and sum(window.count for window in windows) >= LEAST_REQUESTS
+    return Decision.STABLE if enough and is_steady(windows[-STEADY_WINDOWS:]) else Decision.GO_ON
+
+
+def is_steady(windows: Sequence[Window]) -> bool:
+    medians = [window.p50_ms for window in windows if window.p50_ms is not None]
+    return len(medians) == STEADY_WINDOWS and max(medians) <= min(medians) * (1 + SPREAD)

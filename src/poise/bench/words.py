@@ -1,0 +1,21 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+
+def milliseconds(value: float | None) -> str:
+    """To three significant digits; a dash where there is nothing to say."""
+    if value is None:
+        return "-"
+    digits = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f} ms"
+
+
+def span(low_high: tuple[float, float] | list[float] | None) -> str:
+    """An interval of milliseconds, in brackets."""
+    return "" if low_high is None else f"[{milliseconds(low_high[0])[:-3]} - {milliseconds(low_high[1])[:-3]}]"
+
+
+def rate(value: float | None) -> str:
+    """Per second."""
+    return "-" if value is None else f"{value:,.1f}/s" if value < 1_000 else f"{value:,.0f}/s"
