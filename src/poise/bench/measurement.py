@@ -9,7 +9,7 @@ from poise.bench.load import Load
 from poise.bench.samples import Samples
 from poise.bench.traffic import Traffic
 
-SLO_PATTERN = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*(?:<=|=)\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
+SLO_PATTERN = re.compile(r"p(\d{1,2}(?:\.\d)?)\s*(?:<=|=)\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
 UNITS_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 

@@ -1,70 +1,122 @@
-"""The result of a load test: as JSON for programs, as a table for people."""
+"""The result of a load test, as JSON for programs and as the source of everything that people see."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any
 
-from rich.table import Table
+import numpy as np
 
-from poise.bench.statistics import Histogram
+from poise.bench.load import OpenLoop
+from poise.bench.machine import describe
+from poise.bench.measurement import Measurement, Slo
+from poise.bench.samples import Samples
+from poise.bench.series import cdf, series
+from poise.bench.statistics import PERMILLES, Latencies, interval, percentile, summary
+from poise.bench.verdict import Limits, judge
 
+SCHEMA = 1
+INTERVAL_METHOD = "95 %, blocks of one run drawn anew (t of the logarithm)"
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Rates are per second of the measurement; latencies in milliseconds, None where the sample says too little.
-
-    `offered_qps` counts all requests that were sent, `qps` those that were answered; `errors` counts the others by
-    gRPC code name or HTTP status, TRANSPORT or TIMEOUT.
-    """
-
-    offered_qps: float
-    qps: float
-    rows_per_s: float
-    requests: int
-    errors: dict[str, int]
-    latency_ms: dict[str, float | None]
-
-    @classmethod
-    def from_raw(cls, raw: Mapping[str, Any], rows: int) -> Report:
-        """From what the load generator found, with so many rows in each request."""
-        elapsed_s = raw["elapsed_s"]
-        qps = raw["answered"] / elapsed_s if elapsed_s else 0.0
-        return cls(
-            offered_qps=raw["requests"] / elapsed_s if elapsed_s else 0.0,
-            qps=qps,
-            rows_per_s=qps * rows,
-            requests=raw["requests"],
-            errors=dict(raw["errors"]),
-            latency_ms=Histogram.from_dict(raw["latency_ns"]).summary_ms(),
-        )
-
-    @property
-    def answered(self) -> int:
-        return self.requests - sum(self.errors.values())
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2)
-
-    def to_table(self, title: str) -> Table:
-        """Two columns: what, and how much."""
-        table = Table("", "", title=title, show_header=False, title_justify="left")
-        table.columns[1].justify = "right"
-        for name, value in (("QPS", self.qps), ("rows/s", self.rows_per_s)):
-            table.add_row(name, f"{value:,.1f}")
-        table.add_row("requests", f"{self.requests:,}")
-        for code, count in sorted(self.errors.items()):
-            table.add_row(f"errors: {code}", f"[red]{count:,}[/red]")
-        for name, latency in self.latency_ms.items():
-            table.add_row(f"{name.replace('_', '.').replace('p', 'P')} latency", show_ms(latency))
-        return table
+Json = dict[str, Any]
 
 
-def show_ms(value: float | None) -> str:
-    """Milliseconds to three significant digits; a dash where there is nothing to say."""
-    if value is None:
-        return "-"
-    digits = 3 if value < 1 else 2 if value < 100 else 0
-    return f"{value:,.{digits}f} ms"
+def point(measurement: Measurement, limits: Limits | None = None) -> Json:
+    """One measured point, with the keys of docs/reference/load-test-result.md."""
+    measured = measurement.measured()
+    verdict = judge(measurement, limits)
+    latencies = measured.latency_ms()[measured.timed]
+    return {
+        **head("point"),
+        "started_at": measurement.started_at,
+        "target": target(measurement),
+        "load": load(measurement),
+        "window_s": measurement.window_s,
+        "warmup_s": measurement.warmup.seconds,
+        "warmup_stable": measurement.warmup.stable,
+        "cold_start_ms": measurement.warmup.cold_start_ms,
+        **rates(measurement, measured),
+        "errors": measured.errors(),
+        "latency_ms": summary(latencies),
+        "service_ms": summary(known(measured.service_ms()[measured.timed])),
+        "send_lag_ms": lag(measured),
+        "serialise_us": measurement.traffic.serialise_us,
+        "intervals": {name: interval(latencies, permille) for name, permille in PERMILLES.items()},
+        "interval_method": INTERVAL_METHOD,
+        "slo": [slo_result(slo, measured) for slo in measurement.slos],
+        "verdict": {"status": verdict.status.value, "reasons": list(verdict.reasons)},
+        "generator": generator(measurement),
+        **server_side(measurement, measured),
+        "series": series(measurement),
+        "cdf": cdf(latencies),
+    }
+
+
+def head(kind: str) -> Json:
+    """What every result begins with."""
+    return {"schema": SCHEMA, "kind": kind, "tool": f"poise {version('poise-serving')}", "machine": describe()}
+
+
+def target(measurement: Measurement) -> Json:
+    traffic = measurement.traffic
+    names = ("url", "protocol", "model", "version", "signature")
+    return {name: getattr(traffic, name) for name in names}
+
+
+def load(measurement: Measurement) -> Json:
+    offered = measurement.load
+    if isinstance(offered, OpenLoop):
+        return {"mode": "open", "rate": offered.rate, "arrival": offered.arrival, "seed": offered.seed}
+    return {"mode": "closed", "concurrency": offered.concurrency}
+
+
+def rates(measurement: Measurement, measured: Samples) -> Json:
+    """Per second of the window. Goodput counts answers that met every SLO; without an SLO there is none."""
+    seconds = measurement.window_s
+    rows = measurement.traffic.rows()[measured.choice]
+    answered = int(np.count_nonzero(measured.answered))
+    good = measured.answered & (measured.latency_ms() <= min((slo.limit_ms for slo in measurement.slos), default=0.0))
+    return {
+        "requests": len(measured),
+        "rows_per_request": float(rows.mean()) if len(rows) else 0.0,
+        "offered_qps": len(measured) / seconds,
+        "qps": answered / seconds,
+        "rows_per_s": float(rows[measured.answered].sum()) / seconds,
+        "goodput_qps": int(np.count_nonzero(good)) / seconds if measurement.slos else None,
+    }
+
+
+def known(values: Latencies) -> Latencies:
+    return values[np.flatnonzero(~np.isnan(values))]
+
+
+def lag(measured: Samples) -> Json:
+    """How late requests were sent."""
+    found = summary(measured.send_lag_ms())
+    return {name: found[name] for name in ("p50", "p99", "max")}
+
+
+def slo_result(slo: Slo, measured: Samples) -> Json:
+    """Whether an SLO was met; null where the sample supports no such percentile. Errors never meet one."""
+    latencies = np.where(measured.timed, measured.latency_ms(), np.inf)
+    value = percentile(latencies, round(slo.percentile * 10))
+    met = None if value is None else value <= slo.limit_ms
+    finite = None if value is None or not np.isfinite(value) else value
+    return {"percentile": f"p{slo.percentile:g}", "limit_ms": slo.limit_ms, "value_ms": finite, "met": met}
+
+
+def generator(measurement: Measurement) -> Json:
+    use = measurement.generator
+    names = ("threads", "connections", "cpu_share", "host_cpu_share")
+    return {name: getattr(use, name) for name in names}
+
+
+def server_side(_measurement: Measurement, _measured: Samples) -> Json:
+    """What the server said of itself; null where it said nothing."""
+    return {"stages": None, "batch_rows": None}
+
+
+def slo_breached(result: Mapping[str, Any]) -> bool:
+    """Whether a result says that an SLO was not met."""
+    return any(slo["met"] is False for slo in result.get("slo", ()))

@@ -20,7 +20,8 @@ from poise.bench.measurement import GeneratorUse, Measurement, Slo, WarmUp
 from poise.bench.offer import Offer, make_offer
 from poise.bench.samples import Samples, join
 from poise.bench.saturation import is_saturated
-from poise.bench.tick import Tick, middle
+from poise.bench.series import middle
+from poise.bench.tick import Tick
 from poise.bench.traffic import Traffic
 from poise.bench.warmup import LEAST_S, Decision, Window, decide
 
@@ -117,7 +118,7 @@ class Session:
         duration_s, in_flight = self.method.duration_s, list[float]()
         end_ns = start_ns + int(duration_s * S) if duration_s is not None else None
         while end_ns is None or self.engine.now_ns() < end_ns:
-            next_ns = self.engine.now_ns() + S
+            next_ns = start_ns + (len(in_flight) + 1) * S
             tick = self.tick("measuring", start_ns, min(next_ns, end_ns or next_ns), duration_s)
             in_flight.append(tick.in_flight)
             if isinstance(load, OpenLoop) and is_saturated(in_flight, load.rate):

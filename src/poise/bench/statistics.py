@@ -1,10 +1,18 @@
-"""From a histogram of latencies to what may be said of them."""
+"""From samples of latencies to what may be said of them.
+
+Latencies of one run depend on each other: a long queue makes many of them long. So an interval is never made from ranks
+as if they were independent, which would cover the truth in as few as a quarter of the cases near the knee, but from
+blocks of neighbours.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 PERMILLES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999}
 """The percentiles of a report, in thousandths."""
@@ -12,50 +20,33 @@ PERMILLES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999}
 CONFIDENCE_Z = 1.96
 """95 % of a normal distribution lie within this many standard deviations."""
 
+MIN_BLOCKS, MAX_BLOCKS = 25, 50
+BLOCK_TIMES = 10
+"""A block is at least so many times as long as samples remember each other."""
+RESAMPLES = 2_000
+BINS = 4_000
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Latencies by bucket: (highest value in ns, count), ascending. Buckets are at most 0.1 % wide."""
+Latencies = NDArray[np.float64]
 
-    buckets: tuple[tuple[int, int], ...]
-    sum_ns: float
-    max_ns: int
 
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, object]) -> Histogram:
-        """From the report of the load generator."""
-        buckets, total, highest = raw["buckets"], raw["sum"], raw["max"]
-        if not isinstance(buckets, Sequence) or not isinstance(total, int | float) or not isinstance(highest, int):
-            raise TypeError(f"not a histogram: {raw}")
-        return cls(tuple((int(value), int(count)) for value, count in buckets), float(total), highest)
+def percentile(latencies: Latencies, permille: int) -> float | None:
+    """The order statistic x⌈np⌉ of (N,) latencies; None when the sample cannot support it (see `is_supported`)."""
+    count = len(latencies)
+    if not is_supported(count, permille):
+        return None
+    rank = -(-count * permille // 1000)
+    return float(np.partition(latencies, rank - 1)[rank - 1])
 
-    @property
-    def count(self) -> int:
-        return sum(count for _, count in self.buckets)
 
-    def mean_ms(self) -> float | None:
-        return self.sum_ns / self.count / 1e6 if self.buckets else None
-
-    def max_ms(self) -> float | None:
-        return self.max_ns / 1e6 if self.buckets else None
-
-    def percentile_ms(self, permille: int) -> float | None:
-        """The order statistic x⌈np⌉, or None when the sample cannot support it (see `is_supported`)."""
-        count = self.count
-        if not is_supported(count, permille):
-            return None
+def summary(latencies: Latencies) -> dict[str, float | None]:
+    """Mean, percentiles and maximum of (N,) latencies, in their unit."""
+    ordered = np.sort(latencies)
+    count = len(ordered)
+    found: dict[str, float | None] = {"mean": float(ordered.mean()) if count else None}
+    for name, permille in PERMILLES.items():
         rank = -(-count * permille // 1000)
-        seen = 0
-        for value, many in self.buckets:
-            seen += many
-            if seen >= rank:
-                return min(value, self.max_ns) / 1e6
-        raise AssertionError("the rank of a percentile lies within its sample")
-
-    def summary_ms(self) -> dict[str, float | None]:
-        """Mean, percentiles and maximum."""
-        percentiles = {name: self.percentile_ms(permille) for name, permille in PERMILLES.items()}
-        return {"mean": self.mean_ms(), **percentiles, "max": self.max_ms()}
+        found[name] = float(ordered[rank - 1]) if is_supported(count, permille) else None
+    return found | {"max": float(ordered[-1]) if count else None}
 
 
 def is_supported(count: int, permille: int) -> bool:
@@ -69,3 +60,110 @@ def is_supported(count: int, permille: int) -> bool:
     tail = count * (1000 - permille)
     half_width = math.ceil(CONFIDENCE_Z * math.sqrt(tail * permille) / 1000)
     return half_width * 1000 < tail
+
+
+def least_count(permille: int) -> int:
+    """The smallest sample that supports this percentile."""
+    low, high = 0, 1_000_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_supported(middle, permille) else (middle, high)
+    return high
+
+
+def memory(latencies: Latencies) -> float:
+    """How many samples in a row tell about each other: the integrated autocorrelation time, at least 1.
+
+    1 + 2·Σρ(k), summed while the autocorrelation ρ of pairs of neighbouring lags stays positive (Geyer's initial
+    positive sequence). Outliers are cut at the P99, so that one of them does not hide the rest.
+    """
+    count = len(latencies)
+    if count < 16:
+        return 1.0
+    values = np.minimum(latencies, np.quantile(latencies, 0.99))
+    values = values - values.mean()
+    spectrum = np.abs(np.fft.rfft(values, 1 << (2 * count - 1).bit_length())) ** 2
+    covariance = np.fft.irfft(spectrum)[: count // 2]
+    if covariance[0] <= 0:
+        return 1.0
+    pairs = covariance[: len(covariance) // 2 * 2].reshape(-1, 2).sum(axis=1) / covariance[0]
+    negative = np.flatnonzero(pairs <= 0)
+    positive = pairs[: negative[0]] if len(negative) else pairs
+    return max(float(2 * positive.sum() - 1), 1.0)
+
+
+def interval(latencies: Latencies, permille: int, seed: int = 0) -> tuple[float, float] | None:
+    """A 95 % interval for the percentile, from (N,) latencies in the order of time; None where they cannot give one.
+
+    The run is cut into 25 to 50 blocks, each at least ten times as long as samples remember each other; blocks are
+    drawn anew 2 000 times (block bootstrap, Künsch 1989), and the spread of the logarithm of the percentile gives a
+    t-interval with one degree of freedom less than blocks, scaled by √(B/(B-1)). Too few blocks give no interval.
+    """
+    value = percentile(latencies, permille)
+    blocks = min(int(len(latencies) / (BLOCK_TIMES * memory(latencies))), MAX_BLOCKS)
+    if value is None or value <= 0 or blocks < MIN_BLOCKS:
+        return None
+    drawn = np.log(resampled(latencies, permille / 1000, blocks, seed))
+    half = t_quantile(blocks - 1) * float(drawn.std()) * math.sqrt(blocks / (blocks - 1))
+    return value * math.exp(-half), value * math.exp(half)
+
+
+def resampled(latencies: Latencies, share: float, blocks: int, seed: int) -> Latencies:
+    """(RESAMPLES,) values of a quantile over blocks drawn with replacement.
+
+    Samples are sorted into bins that are finer towards the tail, so that a resample is a sum of block histograms.
+    """
+    ordered = np.sort(latencies)
+    edges = ordered[bin_ranks(len(ordered))]
+    edges = np.unique(edges)
+    block = np.arange(len(latencies)) * blocks // len(latencies)
+    bins = np.searchsorted(edges, latencies, side="left")
+    counts = np.zeros((blocks, len(edges)), np.float64)
+    np.add.at(counts, (block, bins), 1)
+    weights = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
+    below = np.cumsum(weights @ counts, axis=1)
+    wanted = np.ceil(share * below[:, -1:])
+    return np.asarray(edges[np.argmax(below >= wanted, axis=1)])
+
+
+def bin_ranks(count: int) -> NDArray[np.intp]:
+    """Ranks of the upper edges of bins, as many in each further tenth of the tail; the last is the highest rank."""
+    decades = max(math.ceil(math.log10(max(count, 10))), 1)
+    tails = 10 ** -np.linspace(0, decades, BINS)
+    return np.unique(np.append(np.ceil((1 - tails) * count).astype(np.intp).clip(0, count - 1), count - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value over several runs, with its 95 % interval; none from a single run."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def across_runs(values: Sequence[float]) -> Estimate:
+    """The geometric mean of one positive value of each run, with a t-interval of its logarithm.
+
+    Raises ValueError for no value, or one that is not positive.
+    """
+    if not values or min(values) <= 0:
+        raise ValueError(f"expected positive values of at least one run, got {list(values)}")
+    logs = np.log(np.asarray(values))
+    centre = float(np.exp(logs.mean()))
+    if len(logs) < 2:
+        return Estimate(centre, None, None)
+    half = t_quantile(len(logs) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(logs))
+    return Estimate(centre, centre * math.exp(-half), centre * math.exp(half))
+
+
+T_TABLE = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Two-sided 95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
+
+
+def t_quantile(freedom: int) -> float:
+    """The two-sided 95 % quantile of Student's t; beyond 10 degrees of freedom by the Cornish-Fisher expansion."""
+    if freedom <= len(T_TABLE):
+        return T_TABLE[freedom - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from poise.bench.samples import Samples
-
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -25,12 +21,3 @@ class Tick:
     p99_ms: float | None
     errors: int
     in_flight: int
-
-
-def middle(samples: Samples) -> tuple[float | None, float | None]:
-    """P50 and P99 of latencies in milliseconds: for a look, whatever their number."""
-    latencies = samples.latency_ms()[samples.timed]
-    if not len(latencies):
-        return None, None
-    p50, p99 = np.quantile(latencies, (0.5, 0.99), method="inverted_cdf")
-    return float(p50), float(p99)

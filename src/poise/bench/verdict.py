@@ -115,7 +115,7 @@ def generator_reasons(measurement: Measurement, measured: Samples, limits: Limit
     if lag_ms > allowed_ms:
         yield (
             f"requests were sent late: P99 of the send lag is {lag_ms:.2f} ms, more than {allowed_ms:.2f} ms. The "
-            "machine of the generator was too busy, or its connections were all taken; offer less, or give more --connections, "
+            "generator's machine was too busy, or all connections were taken; offer less, or give more --connections, "
             "--threads or --workers"
         )
     achieved = float(np.count_nonzero(measured.answered)) / len(measured)

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from poise.cli.bench import UsageCommand
+from poise.cli.usage import UsageCommand
 from poise.client import CallError
 from poise.client.admin import Admin
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from poise.cli.bench import UsageCommand, check_target
+from poise.cli.usage import UsageCommand, check_target
 from poise.client import CallError, ModelAddress, Prediction, fetch_signatures, pick_signature
 from poise.client import predict as call
 from poise.client.arrays import describe

@@ -11,8 +11,8 @@ from urllib.parse import quote
 import click
 
 from poise import _core
-from poise.cli.bench import UsageCommand
 from poise.cli.models import DEFAULT_TARGET, http_target
+from poise.cli.usage import UsageCommand
 
 MOST_RECORDS = 1000
 GRACE_S = 30.0
