@@ -16,9 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from poise import _core
-from poise.bench.plan import BenchPlan
-from poise.bench.statistics import Histogram
-from poise.client import ModelAddress
+from poise.bench.load import ClosedLoop
+from poise.bench.session import Method
+from poise.bench.session import measure as measure_point
+from poise.bench.statistics import percentile
+from poise.bench.targets.tfs_grpc import PREDICT_METHOD
+from poise.bench.traffic import Traffic, WireRequest
 from poise.config import Config, ModelConfig, ServerSettings
 from poise.server import PoiseServer, serve_in_background
 
@@ -72,15 +75,14 @@ def one(server: PoiseServer, kind: str, elements: int, seconds: float) -> dict[s
     """Mean µs of a batch and P50 µs of a request, one request at a time."""
     row = np.ones((1, elements), np.float32)
     body = _core.encode_predict_request(kind, None, "", [("x", "float", row.shape, row.tobytes())])
-    address = ModelAddress(f"grpc://{server.grpc_address}", kind)
-    plan = BenchPlan(address, 1, 1, warmup_s=0.3, duration_s=seconds, requests=None, timeout_s=5.0)
+    traffic = Traffic(f"grpc://{server.grpc_address}", (WireRequest(PREDICT_METHOD, body),))
     before = batches(server, kind)
-    outcome = json.loads(_core.run_load(plan.to_json(), [body]))
+    measured = measure_point(traffic, ClosedLoop(1), Method(seconds, warmup_s=0.3)).measured()
     after = batches(server, kind)
-    if outcome["errors"]:
-        raise RuntimeError(f"{kind}: {outcome['errors']}")
+    if measured.errors():
+        raise RuntimeError(f"{kind}: {measured.errors()}")
     batch_us = (after[0] - before[0]) / (after[1] - before[1]) * 1e6
-    p50_ms = Histogram.from_dict(outcome["latency_ns"]).summary_ms()["p50"]
+    p50_ms = percentile(measured.latency_ms(), 500)
     if p50_ms is None:
         raise RuntimeError(f"{kind}: too few requests for a median in {seconds:g} s")
     return {"batch_us": batch_us, "request_us": p50_ms * 1e3}

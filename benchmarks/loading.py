@@ -21,9 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from poise import _core
-from poise.bench.plan import BenchPlan
-from poise.bench.statistics import Histogram
-from poise.client import ModelAddress
+from poise.bench.load import ClosedLoop
+from poise.bench.session import Method, measure
+from poise.bench.statistics import percentile
+from poise.bench.targets.tfs_grpc import PREDICT_METHOD
+from poise.bench.traffic import Traffic, WireRequest
 from poise.config import Config, ModelConfig, ServerSettings
 from poise.demo.ranker import write_ranker
 from poise.server import PoiseServer, serve_in_background
@@ -102,16 +104,15 @@ class Bench:
             time.sleep(1.0)  # the interpreter has started, and the work begun
         row = np.ones((1, 64), np.float32)
         body = _core.encode_predict_request("ranker", None, "", [("x", "float", row.shape, row.tobytes())])
-        address = ModelAddress(f"grpc://{self._server.grpc_address}", "ranker")
-        plan = BenchPlan(address, 1, 1, warmup_s=0.3, duration_s=seconds, requests=None, timeout_s=5.0)
-        outcome = json.loads(_core.run_load(plan.to_json(), [body]))
-        if outcome["errors"]:
-            raise RuntimeError(f"{state}: {outcome['errors']}")
+        traffic = Traffic(f"grpc://{self._server.grpc_address}", (WireRequest(PREDICT_METHOD, body),))
+        measured = measure(traffic, ClosedLoop(1), Method(seconds, warmup_s=0.3)).measured()
+        if measured.errors():
+            raise RuntimeError(f"{state}: {measured.errors()}")
         if state != "quiet":
             if self.state(version) != 20:
                 raise RuntimeError("the load was over before the measurement")
             self.until(lambda: self.state(version) == 30)
-        p99 = Histogram.from_dict(outcome["latency_ns"]).summary_ms()["p99"]
+        p99 = percentile(measured.latency_ms(), 990)
         if p99 is None:
             raise RuntimeError(f"too few requests for a P99 in {seconds:g} s")
         return p99

@@ -1,145 +1,132 @@
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.support.fake_engine import S, make_samples
 
-from poise import _core
-from poise.bench.plan import BenchPlan, default_connections
-from poise.bench.report import Report, show_ms
+from poise.bench.engine import Wiring, plan_json
+from poise.bench.load import ClosedLoop, OpenLoop
+from poise.bench.measurement import GeneratorUse, Measurement, WarmUp
+from poise.bench.session import Method
+from poise.bench.traffic import Traffic, WireRequest
 from poise.cli import bench as bench_module
 from poise.cli.bench import bench
-from poise.client import CallError, ModelAddress, Served
-from poise.types import Signature, TensorSpec
+from poise.client import CallError
 
-GRPC = ModelAddress("grpc://localhost:1", "m", 3)
-REST = ModelAddress("http://localhost:1", "a model", 3)
-RAW = {
-    "requests": 1000,
-    "answered": 900,
-    "errors": {"UNAVAILABLE": 100},
-    "elapsed_s": 2.0,
-    "latency_ns": {"sum": 9e8, "max": 1_000_000, "buckets": [[1_000_447, 900]]},
-}
+TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x", (("k", "v"),)),), model="m")
 
 
 @pytest.fixture
-def server(monkeypatch):
-    """Answers without a network, and remembers the plans it was loaded with."""
-    plans = []
-    raw = dict(RAW)
-    signature = Signature((TensorSpec("x", "float", (-1, 4)),), (TensorSpec("y", "float", (-1,)),))
+def measured(monkeypatch):
+    """Measures without a network: every latency 10 ms. Remembers what it was asked for."""
+    asked = []
+    state = {"latency_ms": 10.0, "cpu_share": 0.1, "saturated": False, "asked": asked}
 
-    def run_load(plan_json, bodies):
-        assert bodies
-        plans.append(json.loads(plan_json))
-        return json.dumps(raw)
+    def measure(traffic, load, method, _on_tick):
+        asked.append((load, method))
+        scheduled = np.arange(2000) * (S // 200)
+        samples = make_samples(scheduled, scheduled + int(state["latency_ms"] * 1e6))
+        return Measurement(
+            load, traffic, samples, 0, 10 * S, method.wiring.timeout_s, WarmUp(2.0, 100, True, 5.0),
+            GeneratorUse(1, 4, state["cpu_share"], 0.5), method.slos, state["saturated"], "2026-01-01T00:00:00+00:00",
+        )  # fmt: skip
 
-    monkeypatch.setattr(bench_module, "fetch_signatures", lambda *_: Served(1, (signature,)))
-    monkeypatch.setattr(_core, "run_load", run_load)
-    return plans, raw
+    monkeypatch.setattr(bench_module, "make_traffic", lambda *_: TRAFFIC)
+    monkeypatch.setattr(bench_module, "measure", measure)
+    return state
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(bench, [*map(str, arguments)])
+    return CliRunner().invoke(bench, ["grpc://h:1", "--model", "m", *map(str, arguments)])
 
 
-def plan(address, **changes):
-    defaults = {"concurrency": 4, "connections": 2, "warmup_s": 1.0, "duration_s": 5.0, "requests": None}
-    return BenchPlan(address, timeout_s=10.0, **(defaults | changes))
-
-
-def test_a_plan_crosses_the_border_whole():
-    assert json.loads(plan(GRPC).to_json()) == {
-        "target": "grpc://localhost:1",
-        "path": "/tensorflow.serving.PredictionService/Predict",
-        "concurrency": 4,
-        "connections": 2,
-        "warmup_s": 1.0,
-        "duration_s": 5.0,
-        "requests": None,
+def test_the_plan_crosses_the_border_whole():
+    closed = json.loads(plan_json(TRAFFIC, ClosedLoop(64), Wiring()))
+    assert closed == {
+        "target": "grpc://h:1",
+        "requests": [{"method": "POST", "path": "/a/B", "headers": [["k", "v"]]}],
+        "mode": {"closed": {"concurrency": 64}},
+        "connections": 8,
         "timeout_s": 10.0,
         "threads": 1,
     }
-    assert json.loads(plan(REST).to_json())["path"] == "/v1/models/a%20model/versions/3:predict"
-
-
-def test_the_data_plane_takes_the_plan_and_refuses_nonsense():
-    with pytest.raises(ValueError, match="give a duration"):
-        _core.run_load(plan(GRPC, duration_s=None).to_json(), [b"x"])
-    with pytest.raises(ValueError, match="nothing to send"):
-        _core.run_load(plan(GRPC).to_json(), [])
-
-
-def test_clients_share_connections_over_grpc_only():
-    assert default_connections(GRPC, 32) == 8
-    assert default_connections(GRPC, 3) == 3
-    assert default_connections(REST, 32) == 32
-
-
-def test_rates_and_errors_are_reported():
-    report = Report.from_raw(RAW, rows=4)
-    assert (report.offered_qps, report.qps, report.rows_per_s) == (500.0, 450.0, 1800.0)
-    assert (report.requests, report.answered, report.errors) == (1000, 900, {"UNAVAILABLE": 100})
-    found = json.loads(report.to_json())
-    assert list(found) == ["offered_qps", "qps", "rows_per_s", "requests", "errors", "latency_ms"]
-    assert list(found["latency_ms"]) == ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"]
-    assert found["latency_ms"]["p99_9"] is None
+    opened = json.loads(plan_json(TRAFFIC, OpenLoop(5), Wiring(connections=3, max_in_flight=9)))
+    assert (opened["mode"], opened["connections"]) == ({"open": {"max_in_flight": 9}}, 3)
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "-"), (0.1234, "0.123 ms"), (12.345, "12.35 ms"), (1234.5, "1,234 ms")]
+    ("url", "load", "connections"),
+    [("grpc://h:1", ClosedLoop(4), 4), ("http://h:1", ClosedLoop(64), 64), ("http://h:1", OpenLoop(5), 256)],
 )
-def test_latencies_are_shown_to_three_digits_or_so(value, text):
-    assert show_ms(value) == text
+def test_connections_fit_the_load(url, load, connections):
+    assert Wiring().connections_for(url, load) == connections
 
 
-@pytest.mark.usefixtures("server")
-def test_the_table_and_the_file_tell_the_same(tmp_path):
-    done = invoke("grpc://h:1", "--model", "m", "--json", tmp_path / "out.json")
-    assert done.exit_code == 0, done.output
-    assert "450.0" in done.output
-    assert "UNAVAILABLE" in done.output
-    assert json.loads((tmp_path / "out.json").read_text())["qps"] == 450.0
+def test_a_point_is_shown_and_written(measured, tmp_path):
+    file = tmp_path / "r.json"
+    result = invoke("--rate", 200, "--duration", 10, "--json", file)
+    assert result.exit_code == 0, result.output
+    assert "VALID" in result.output
+    found = json.loads(file.read_text())
+    assert (found["schema"], found["kind"], found["requests"], found["qps"]) == (1, "point", 2000, 200.0)
+    assert found["latency_ms"]["p99"] == 10.0
+    assert found["latency_ms"]["p99_9"] is None
+    assert found["load"] == {"mode": "open", "rate": 200.0, "arrival": "poisson", "seed": 0}
+    load, method = measured["asked"][0]
+    assert (load, method.duration_s, method.warmup_s) == (OpenLoop(200), 10, None)
 
 
-def test_defaults_measure_for_ten_seconds_and_requests_alone_replace_them(server):
-    invoke("grpc://h:1", "--model", "m")
-    invoke("grpc://h:1", "--model", "m", "--requests", 50)
-    invoke("http://h:1", "--model", "m", "--requests", 50, "--duration", 3)
-    ends = [(plan["duration_s"], plan["requests"], plan["connections"]) for plan in server[0]]
-    assert ends == [(10.0, None, 8), (None, 50, 8), (3.0, 50, 32)]
+def test_without_a_load_32_clients_are_kept_busy(measured):
+    invoke()
+    assert measured["asked"][0] == (ClosedLoop(32), Method())
+
+
+def test_an_slo_sets_the_time_limit_and_decides_the_exit_status(measured):
+    assert invoke("--rate", 200, "--slo", "p99=50ms").exit_code == 0
+    assert measured["asked"][0][1].wiring.timeout_s == 1.0
+    result = invoke("--rate", 200, "--slo", "p99=5ms", "--timeout", 3)
+    assert (result.exit_code, "MISSED" in result.output) == (2, True)
+    assert measured["asked"][1][1].wiring.timeout_s == 3
+
+
+def test_an_invalid_measurement_exits_with_3_whatever_its_slo(measured):
+    measured["cpu_share"] = 0.95
+    result = invoke("--rate", 200, "--slo", "p99=5ms")
+    assert (result.exit_code, "95% of a core" in result.output) == (3, True)
+
+
+def test_a_saturated_server_misses_its_slo(measured):
+    measured["saturated"] = True
+    assert invoke("--rate", 200).exit_code == 3
+    assert invoke("--rate", 200, "--slo", "p99=50ms").exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "mend"),
+    ("options", "message"),
     [
-        (["h:1", "--model", "m"], "grpc://HOST:PORT or http://HOST:PORT"),
-        (["grpc://h:1"], "--model"),
-        (["grpc://h:1", "--model", "m", "--shape", "x:3"], "NAME=DIM"),
-        (["grpc://h:1", "--model", "m", "--shape", "z=3"], "no input 'z'"),
-        (["grpc://h:1", "--model", "m", "--signature", "serving_defaul"], "did you mean"),
-        (["grpc://h:1", "--model", "m", "--connections", 64], "raise --concurrency"),
-        (["http://h:1", "--model", "m", "--connections", 2], "leave --connections out"),
-        (["grpc://h:1", "--model", "m", "--bogus"], "--bogus"),
-        (["grpc://h:1", "--model", "m", "--concurrency", 0], "--concurrency"),
+        (["--rate", 5, "--concurrency", 5], "give one of them"),
+        (["--arrival", "burst"], "give --rate as well"),
+        (["--arrival", "poison", "--rate", 5], "did you mean poisson"),
+        (["--rate", "0"], "a number above 0"),
+        (["--rate", "1:2"], "FROM:TO:STEP"),
+        (["--concurrency", "1.5"], "whole numbers"),
+        (["--slo", "p99"], "expected an SLO like p99=50ms"),
+        (["--slo", "p99.99=1ms", "--rate", 1], "expected an SLO like"),
+        (["--duration", "-1"], "--duration"),
+        (["--nonsense"], "No such option"),
     ],
 )
-@pytest.mark.usefixtures("server")
-def test_wrong_use_exits_with_1_and_says_how_to_mend_it(arguments, mend):
-    done = invoke(*arguments)
-    assert done.exit_code == 1
-    assert mend in done.output
+def test_wrong_use_is_told_and_exits_with_1(measured, options, message):
+    result = invoke(*options)
+    assert (result.exit_code, message in result.output) == (1, True), result.output
+    assert not measured["asked"]
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(monkeypatch):
+def test_a_server_that_cannot_be_asked_is_an_error(monkeypatch):
     def fail(*_):
-        raise CallError("cannot connect to h:1; is the server running?")
+        raise CallError("cannot connect to h:1")
 
-    monkeypatch.setattr(bench_module, "fetch_signatures", fail)
-    done = invoke("grpc://h:1", "--model", "m")
-    assert (done.exit_code, done.output) == (1, "Error: cannot connect to h:1; is the server running?\n")
-
-
-def test_a_run_without_one_answer_is_no_success(server):
-    server[1].update(answered=0, errors={"UNAVAILABLE": 1000})
-    assert invoke("grpc://h:1", "--model", "m").exit_code == 1
+    monkeypatch.setattr(bench_module, "make_traffic", fail)
+    result = invoke()
+    assert (result.exit_code, "cannot connect to h:1" in result.output) == (1, True)

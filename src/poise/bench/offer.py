@@ -32,11 +32,12 @@ class ClosedOffer:
         self.expected = load.concurrency
         self._choices = traffic.choices(CLOSED_CHOICES, seed=0)
 
-    def around(self, index: int, _start_ns: int) -> Piece | None:
-        """Everything with the first piece, nothing with later ones."""
+    def piece(self, index: int, _start_ns: int, _end_ns: int) -> Piece | None:
+        """All choices with the first piece, nothing with later ones."""
         return (np.empty(0, np.int64), self._choices) if index == 0 else None
 
     def measured(self, _start_ns: int) -> Piece | None:
+        """Nothing more: the load is the same all the time."""
         return None
 
 
@@ -63,10 +64,10 @@ class OpenOffer:
     def steady(self) -> bool:
         return self.arrival.steady
 
-    def around(self, index: int, start_ns: int) -> Piece | None:
-        """One second of requests before or after the measurement, at the rate with which it begins."""
+    def piece(self, index: int, start_ns: int, end_ns: int) -> Piece | None:
+        """Requests before or after the measurement, at the rate with which it begins."""
         seed = (self.load.seed << 20) + index + 1
-        times = STEADY.times(self.arrival.rate_at_start(self.load.rate), 1.0, seed) + start_ns
+        times = STEADY.times(self.arrival.rate_at_start(self.load.rate), (end_ns - start_ns) / S, seed) + start_ns
         return times, self.traffic.choices(len(times), seed)
 
     def measured(self, start_ns: int) -> Piece:

@@ -5,7 +5,6 @@ The engine sends and takes samples; here is decided when the measurement begins 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,8 +25,8 @@ from poise.bench.traffic import Traffic
 from poise.bench.warmup import LEAST_S, Decision, Window, decide
 
 S = 1_000_000_000
-COOL_DOWN = 1 << 10
-"""Pieces of load after the measurement are numbered from here, so that they differ from those before."""
+LOOK_S = 0.1
+"""How often, at the end, it is seen whether all has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,10 @@ class Session:
     method: Method
     on_tick: OnTick
     parts: list[Samples] = field(default_factory=list)
+    load_until: int = 0
+    """When the load that was handed to the engine ends."""
+    pieces: int = 0
+    """Pieces of load that do not count, so far: each is another one."""
 
     def run(self, traffic: Traffic, load: Load) -> Measurement:
         """From the first request to the last."""
@@ -91,24 +94,23 @@ class Session:
 
     def warm_up(self) -> tuple[int, bool]:
         """Load until the server is warm: when the measurement begins, and whether latencies have settled."""
-        begin, fixed_s = self.engine.now_ns(), self.method.warmup_s
+        begin = self.load_until = self.engine.now_ns()
+        fixed_s = self.method.warmup_s
         if fixed_s is None and not self.offer.steady:
             fixed_s = LEAST_S
         if fixed_s is not None:
             start_ns = begin + int(fixed_s * S)
-            for index in range(max(math.ceil(fixed_s), 1)):
-                self.feed_around(index, begin + index * S, start_ns)
+            self.extend(start_ns)
             self.feed_measured(start_ns)
             self.watch("warm-up", begin, start_ns)
             return start_ns, True
-        self.feed_around(0, begin)
         windows: list[Window] = []
         while (decision := decide(windows)) is Decision.GO_ON:
-            second = len(windows) + 1
-            self.feed_around(second, begin + second * S)  # a second ahead, so that there is no gap
-            tick = self.tick("warm-up", begin, begin + second * S, None)
+            until_ns = begin + (len(windows) + 1) * S
+            self.extend(until_ns + S)  # a second ahead, so that there is no gap
+            tick = self.tick("warm-up", begin, until_ns, None)
             windows.append(Window(round(tick.rate), tick.p50_ms))
-        start_ns = begin + (len(windows) + 1) * S
+        start_ns = self.load_until
         self.feed_measured(start_ns)
         self.watch("warm-up", begin, start_ns)
         return start_ns, decision is Decision.STABLE
@@ -119,6 +121,7 @@ class Session:
         end_ns = start_ns + int(duration_s * S) if duration_s is not None else None
         while end_ns is None or self.engine.now_ns() < end_ns:
             next_ns = start_ns + (len(in_flight) + 1) * S
+            self.extend(next_ns + S)
             tick = self.tick("measuring", start_ns, min(next_ns, end_ns or next_ns), duration_s)
             in_flight.append(tick.in_flight)
             if isinstance(load, OpenLoop) and is_saturated(in_flight, load.rate):
@@ -130,28 +133,29 @@ class Session:
     def cool_down(self, end_ns: int) -> None:
         """Load goes on until every measured request has ended, so that none meets an emptier server than the others."""
         last_ns = end_ns + int((self.method.wiring.timeout_s + 1) * S)
-        begin = self.engine.now_ns()
-        for index in range(1, math.ceil(self.method.wiring.timeout_s) + 2):
-            self.feed_around(COOL_DOWN + index, end_ns + index * S)
-            while (now := self.engine.now_ns()) < min(end_ns + index * S, last_ns):
-                if self.take(min(0.1, (end_ns + index * S - now) / S)).settled_ns >= end_ns:
-                    return
-            self.tick("cool-down", begin, now, None)
+        told_ns = now = self.engine.now_ns()
+        while now < last_ns and self.take(LOOK_S).settled_ns < end_ns:
+            now = self.engine.now_ns()
+            self.extend(now + S)
+            if now - told_ns >= S:
+                told_ns = now
+                self.tick("cool-down", end_ns, now + int(LOOK_S * S), None)
 
-    def feed_around(self, index: int, start_ns: int, end_ns: int | None = None) -> None:
-        """One second of load that does not count, up to `end_ns`."""
-        piece = self.offer.around(index, start_ns)
-        if piece is not None:
-            times, choices = piece
-            kept = slice(None) if end_ns is None else slice(int(np.searchsorted(times, end_ns)))
-            self.engine.feed(times[kept], choices if not len(times) else choices[kept])
+    def extend(self, until_ns: int) -> None:
+        """Load that does not count, from the end of what there is up to a time."""
+        while self.load_until < until_ns:
+            end_ns = min(self.load_until + S, until_ns)
+            piece = self.offer.piece(self.pieces, self.load_until, end_ns)
+            if piece is not None:
+                self.engine.feed(*piece)
+            self.pieces, self.load_until = self.pieces + 1, end_ns
 
     def feed_measured(self, start_ns: int) -> None:
-        """The whole measurement, and the second after it."""
+        """The whole measurement."""
         piece = self.offer.measured(start_ns)
         if piece is not None and self.method.duration_s is not None:
             self.engine.feed(*piece)
-            self.feed_around(COOL_DOWN, start_ns + int(self.method.duration_s * S))
+            self.load_until = start_ns + int(self.method.duration_s * S)
 
     def watch(self, phase: str, begin_ns: int, end_ns: int) -> None:
         """Nothing but ticks until `end_ns`."""

@@ -114,12 +114,10 @@ def resampled(latencies: Latencies, share: float, blocks: int, seed: int) -> Lat
     Samples are sorted into bins that are finer towards the tail, so that a resample is a sum of block histograms.
     """
     ordered = np.sort(latencies)
-    edges = ordered[bin_ranks(len(ordered))]
-    edges = np.unique(edges)
+    edges = np.unique(ordered[bin_ranks(len(ordered))])
     block = np.arange(len(latencies)) * blocks // len(latencies)
     bins = np.searchsorted(edges, latencies, side="left")
-    counts = np.zeros((blocks, len(edges)), np.float64)
-    np.add.at(counts, (block, bins), 1)
+    counts = np.bincount(block * len(edges) + bins, minlength=blocks * len(edges)).reshape(blocks, len(edges))
     weights = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
     below = np.cumsum(weights @ counts, axis=1)
     wanted = np.ceil(share * below[:, -1:])
