@@ -8,7 +8,7 @@ mod arrivals;
 mod book;
 mod connection;
 mod fleet;
-mod frames;
+pub(super) mod frames;
 mod generator;
 mod hpack;
 mod http1;
