@@ -71,7 +71,7 @@ async fn client(version: Arc<Version>, requests: usize, body: Bytes) {
         let checked = endpoint.check(vec![input]).expect("an input that fits");
         let wanted = endpoint.select(&[]).expect("all outputs");
         let answer = lease.run(endpoint, checked, wanted, None).await.expect("an answer");
-        assert_eq!(answer[0].shape(), [1, 1]);
+        assert_eq!(answer.answer[0].shape(), [1, 1]);
     }
 }
 

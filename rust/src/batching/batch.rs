@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::endpoint::Endpoint;
 use super::padding::{self, Extents};
-use super::pending::{Answer, Wanted};
+use super::pending::{Answer, Pending, Wanted};
 use super::policy;
 use super::queue::Piece;
+use super::stages::Stages;
 use super::state::Parts;
 use super::version::Version;
 use crate::error::{Code, Error, Reason};
@@ -38,7 +39,10 @@ pub struct Batch {
 /// What a worker measured of one batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Timing {
+    /// From the batch sent until its outputs came back.
     pub took: Duration,
+    /// The part of that in which the worker ran the batch before.
+    pub ahead: Duration,
     pub interpreter_wait: Duration,
 }
 
@@ -91,9 +95,18 @@ impl Batch {
         let mut first = 0;
         for piece in &self.pieces {
             let end = first + piece.rows();
-            piece.pending.deliver(piece.start, piece.rows(), self.part(&outputs, piece, first, end));
+            let part = self.part(&outputs, piece, first, end);
+            piece.pending.deliver(piece.start, piece.rows(), part, self.stages(&piece.pending, timing));
             first = end;
         }
+    }
+
+    fn stages(&self, pending: &Pending, timing: Timing) -> Stages {
+        let queue = self.formed.saturating_duration_since(pending.arrived) + timing.ahead;
+        let execute = timing.took.saturating_sub(timing.ahead);
+        let alone = self.is_whole() && self.endpoint.signature.batched;
+        let rows = if alone { pending.inputs.first().and_then(Tensor::rows).unwrap_or(1) } else { self.rows };
+        Stages { admitted: pending.arrived, queue, execute, rows }
     }
 
     /// The outputs of rows `start..end` that one request wants.

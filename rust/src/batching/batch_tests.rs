@@ -358,3 +358,56 @@ fn outputs_share_the_memory_of_the_batch() {
         assert_eq!(slice.as_ptr(), bytes[row * 4..].as_ptr());
     }
 }
+
+fn ran(took: u64, ahead: u64) -> Timing {
+    Timing { took: micros(took), ahead: micros(ahead), ..Timing::default() }
+}
+
+fn micros(count: u64) -> Duration {
+    Duration::from_micros(count)
+}
+
+#[test]
+fn an_answer_tells_how_long_it_waited_and_ran_and_with_how_many() {
+    let world = World::new(BatchSettings { allowed_batch_sizes: vec![8], ..settings() });
+    let early = world.rows(2, 1.0);
+    world.advance(300);
+    let late = world.rows(1, 1.0);
+    world.advance(40);
+    let batch = world.batch();
+    let outputs = outputs(&batch);
+    batch.complete(outputs, ran(900, 100));
+    let (early, late) = (early.stages(), late.stages());
+    // What ran before on the same worker was waited for too.
+    assert_eq!((early.queue, late.queue), (micros(440), micros(140)));
+    assert_eq!((early.execute, late.execute), (micros(800), micros(800)));
+    assert_eq!((early.rows, late.rows), (3, 3));
+    let whole = micros(440 + 800 + 25);
+    assert_eq!(early.batch(early.admitted + whole), micros(25));
+    assert_eq!(early.batch(early.admitted), Duration::ZERO);
+}
+
+#[test]
+fn a_split_request_tells_of_the_batch_that_it_waited_for_last() {
+    let world = World::new(splitting());
+    let call = world.rows(13, 6.0);
+    let first = world.batch();
+    world.advance(50);
+    let second = world.batch();
+    for (batch, took) in [(second, 10), (first, 700)] {
+        let outputs = outputs(&batch);
+        batch.complete(outputs, ran(took, 0));
+    }
+    let stages = call.stages();
+    assert_eq!((stages.queue, stages.execute, stages.rows), (Duration::ZERO, micros(700), 10));
+}
+
+#[test]
+fn a_request_that_runs_alone_tells_of_its_own_rows_if_it_has_any() {
+    for (signature, enable_batching, rows) in [("alone", true, 1), ("first", true, 3), ("first", false, 3)] {
+        let world = World::new(BatchSettings { enable_batching, ..settings() });
+        let call = world.call(signature, floats(&[3], &[1.0; 3]));
+        world.serve();
+        assert_eq!(call.stages().rows, rows, "{signature}, batching {enable_batching}");
+    }
+}

@@ -6,7 +6,8 @@ use std::time::Instant;
 use tokio::time::timeout_at;
 
 use super::endpoint::{Checked, Endpoint};
-use super::pending::{Answer, Pending, Wanted, deadline_passed};
+use super::pending::{Pending, Wanted, deadline_passed};
+use super::stages::Answered;
 use super::version::Version;
 use crate::error::{Error, Result};
 
@@ -41,7 +42,7 @@ impl Lease {
         checked: Checked,
         wanted: Wanted,
         deadline: Option<Instant>,
-    ) -> Result<Answer> {
+    ) -> Result<Answered> {
         let version = &*self.0;
         let now = version.now();
         if deadline.is_some_and(|deadline| deadline <= now) {

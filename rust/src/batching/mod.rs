@@ -13,6 +13,7 @@ mod padding;
 mod pending;
 pub mod policy;
 mod queue;
+mod stages;
 mod state;
 #[cfg(test)]
 mod testing;
@@ -20,3 +21,4 @@ pub mod version;
 
 pub use batch::{Batch, Timing};
 pub use pending::{Answer, Wanted};
+pub use stages::{Answered, Stages};

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::endpoint::{Checked, Endpoint};
 use super::queue::QueueKey;
+use super::stages::{Answered, Stages};
 use crate::error::{Code, Error, Reason, Result};
 use crate::tensor::{Data, Shape, Tensor};
 
@@ -39,7 +40,7 @@ pub struct Pending {
 
 #[derive(Debug)]
 struct Assembly {
-    reply: Option<oneshot::Sender<Result<Answer>>>,
+    reply: Option<oneshot::Sender<Result<Answered>>>,
     parts: SmallVec<[(usize, Answer); 1]>,
     rows_done: usize,
 }
@@ -52,7 +53,7 @@ impl Pending {
         wanted: Wanted,
         arrived: Instant,
         deadline: Option<Instant>,
-    ) -> (Arc<Self>, oneshot::Receiver<Result<Answer>>) {
+    ) -> (Arc<Self>, oneshot::Receiver<Result<Answered>>) {
         let (reply, answer) = oneshot::channel();
         let Checked { inputs, rows, key } = checked;
         let bytes = inputs.iter().map(Tensor::byte_len).sum();
@@ -82,7 +83,7 @@ impl Pending {
     }
 
     /// Hands in the outputs of the rows from `start` on; the last part to come ends the request.
-    pub fn deliver(&self, start: usize, rows: usize, part: Answer) {
+    pub fn deliver(&self, start: usize, rows: usize, part: Answer, stages: Stages) {
         let mut assembly = self.assembly.lock();
         assembly.rows_done += rows;
         let done = assembly.rows_done >= self.rows;
@@ -100,7 +101,7 @@ impl Pending {
             parts.sort_by_key(|(start, _)| *start);
             join(parts.into_iter().map(|(_, part)| part).collect())
         };
-        let _ = reply.send(answer);
+        let _ = reply.send(answer.map(|answer| Answered { answer, stages }));
     }
 }
 

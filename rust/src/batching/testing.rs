@@ -14,6 +14,7 @@ use super::endpoint::{Checked, Endpoint};
 use super::gather::{Place, gather, plan};
 use super::pending::Answer;
 use super::policy::Need;
+use super::stages::{Answered, Stages};
 use super::version::{Holdings, Next, Version};
 use crate::clock::{Clock, ManualClock};
 use crate::config::BatchSettings;
@@ -232,12 +233,12 @@ pub fn model_failed() -> Error {
 
 /// A client: its request is queued when it is made, and withdrawn when it is dropped.
 pub struct Call {
-    run: Option<Pin<Box<dyn Future<Output = Result<Answer>> + Send>>>,
-    outcome: Option<Result<Answer>>,
+    run: Option<Pin<Box<dyn Future<Output = Result<Answered>> + Send>>>,
+    outcome: Option<Result<Answered>>,
 }
 
 impl Call {
-    fn new(run: impl Future<Output = Result<Answer>> + Send + 'static) -> Self {
+    fn new(run: impl Future<Output = Result<Answered>> + Send + 'static) -> Self {
         let mut call = Self { run: Some(Box::pin(run)), outcome: None };
         call.poll();
         call
@@ -256,7 +257,16 @@ impl Call {
     }
 
     /// How the request has ended.
-    pub fn outcome(mut self) -> Result<Answer> {
+    pub fn outcome(self) -> Result<Answer> {
+        self.ended().map(|answered| answered.answer)
+    }
+
+    /// Where the time of an answered request went.
+    pub fn stages(self) -> Stages {
+        self.ended().expect("the request was answered").stages
+    }
+
+    fn ended(mut self) -> Result<Answered> {
         self.poll();
         self.outcome.take().expect("the request has ended")
     }

@@ -12,6 +12,7 @@ use super::body::{self, Answer, Content};
 pub use super::frame::frame;
 use super::frame::{self, Chunks, Unframed};
 use super::state::{RequestTicket, State};
+use super::timing::ServerTiming;
 use super::{health, percent, reflection, tfs};
 use crate::error::{Code, Error, Reason, Result};
 use crate::telemetry::Api;
@@ -30,6 +31,7 @@ pub struct Call {
     pub asked: Option<Instant>,
     /// Counts the request and the memory of its body until the call is answered.
     pub ticket: RequestTicket,
+    pub timing: ServerTiming,
 }
 
 /// One message with its frame.
@@ -62,9 +64,12 @@ async fn dispatch(state: Arc<State>, request: Request<RecvStream>) -> Result<Res
         unpacked.inspect_err(|error| state.telemetry.refused(Api::TfsGrpc, "", error))?;
     let deadline = state.deadline(began, asked);
     let asked = asked.and(deadline);
-    let call = Call { state, message, arrived: Instant::now(), deadline, asked, ticket };
+    let timing = ServerTiming::of(&head.headers);
+    let call = Call { state, message, arrived: Instant::now(), deadline, asked, ticket, timing: timing.clone() };
     let content = answer(head.uri.path(), call).await?;
-    respond(content, compressed && frame::takes_gzip(&head.headers))
+    let mut response = respond(content, compressed && frame::takes_gzip(&head.headers))?;
+    response.body_mut().trailers.iter_mut().for_each(|trailers| timing.tell(trailers));
+    Ok(response)
 }
 
 fn unpack(state: &State, ticket: &mut RequestTicket, headers: &HeaderMap, body: &Bytes) -> Result<Unframed> {

@@ -15,6 +15,7 @@ pub mod reflection;
 pub mod rest;
 pub mod state;
 pub mod tfs;
+pub mod timing;
 pub mod tls;
 
 use std::future::Future;

@@ -247,7 +247,7 @@ impl Driver {
     }
 
     fn done(&mut self, done: Done, descriptor: Option<OwnedFd>) -> Result<(), End> {
-        let Running { batch, slot, sent } = self.finish(done.id)?;
+        let (Running { batch, slot, .. }, timing) = self.finish(done.id)?;
         if let Some(descriptor) = descriptor {
             let segment = Segment::open(descriptor).map_err(|error| nonsense(&error.to_string()));
             self.outputs[slot] = Some(match segment {
@@ -258,7 +258,7 @@ impl Driver {
                 }
             });
         }
-        let timing = Timing { took: sent.elapsed(), interpreter_wait: Duration::from_nanos(done.interpreter_wait_ns) };
+        let timing = Timing { interpreter_wait: Duration::from_nanos(done.interpreter_wait_ns), ..timing };
         let len = done.outputs.iter().fold(0, |sum: u64, place| sum.saturating_add(place.len));
         copying(len, || match outputs::read(&batch, &done.outputs, self.outputs[slot].as_deref()) {
             Ok(tensors) => batch.complete(tensors, timing),
@@ -268,7 +268,7 @@ impl Driver {
     }
 
     fn failed(&mut self, failed: Failed) -> Result<(), End> {
-        let running = self.finish(failed.id)?;
+        let (running, _) = self.finish(failed.id)?;
         if failed.dropped {
             self.around.telemetry.batch_dropped();
         }
@@ -279,12 +279,15 @@ impl Driver {
         Ok(())
     }
 
-    /// The batch that the worker says it has ended: always the first.
-    fn finish(&mut self, id: u64) -> Result<Running, End> {
+    /// The batch that the worker says it has ended, always the first, and what it took.
+    fn finish(&mut self, id: u64) -> Result<(Running, Timing), End> {
         match self.running.pop_front() {
             Some(running) if running.batch.id == id => {
-                self.since = Instant::now();
-                Ok(running)
+                let now = Instant::now();
+                let began = std::mem::replace(&mut self.since, now);
+                let since_sent = |time: Instant| time.saturating_duration_since(running.sent);
+                let timing = Timing { took: since_sent(now), ahead: since_sent(began), ..Timing::default() };
+                Ok((running, timing))
             }
             Some(other) => {
                 self.running.push_front(other);

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use poise_core::batching::version::{Holdings, Version};
-use poise_core::batching::{Answer, gather};
+use poise_core::batching::{Answer, Answered, Stages, gather};
 use poise_core::clock::SystemClock;
 use poise_core::config::BatchSettings;
 use poise_core::error::{Code, Error};
@@ -25,6 +25,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 pub type Outcome = Result<Answer, Error>;
+pub type Call = tokio::task::JoinHandle<Result<Answered, Error>>;
 
 /// Longer than anything here takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,7 +84,7 @@ impl World {
     }
 
     /// A request; it is queued when this returns.
-    pub fn ask(&self, signature: &str, input: Tensor) -> tokio::task::JoinHandle<Outcome> {
+    pub fn ask(&self, signature: &str, input: Tensor) -> Call {
         let before = self.version.holdings();
         let lease = self.version.lease().unwrap();
         let endpoint = Arc::clone(lease.endpoint(signature).unwrap());
@@ -112,7 +113,16 @@ impl World {
         drop(resume);
     }
 
-    pub fn outcome(&self, call: tokio::task::JoinHandle<Outcome>) -> Outcome {
+    pub fn outcome(&self, call: Call) -> Outcome {
+        self.ended(call).map(|answered| answered.answer)
+    }
+
+    /// Where the time of an answered request went.
+    pub fn stages(&self, call: Call) -> Stages {
+        self.ended(call).unwrap().stages
+    }
+
+    fn ended(&self, call: Call) -> Result<Answered, Error> {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await }).expect("an outcome").unwrap()
     }
 

@@ -1,6 +1,11 @@
 //! Workers that do what they are asked to.
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
+use poise_core::config::BatchSettings;
 use poise_core::error::Code;
 use poise_core::events::Event;
 use poise_core::tensor::Tensor;
@@ -73,4 +78,27 @@ fn a_batch_that_the_worker_drops_is_counted() {
     assert_eq!((error.code, &*error.message), (Code::Internal, "the worker dropped the batch"));
     assert!(world.telemetry.text().contains("poise_dropped_batches_total 1"));
     world.version.retire();
+}
+
+#[test]
+fn a_batch_that_was_sent_ahead_waits_while_the_one_before_it_runs() {
+    let world = World::new(BatchSettings { max_batch_size: 1, ..settings() });
+    let (open, gate) = mpsc::channel::<()>();
+    let worker = work(world.attach(), move |_, _| {
+        let _ = gate.recv();
+        Reply::Echo
+    });
+    let [before, ahead] = [(), ()].map(|()| world.ask("floats", floats(&[1], 1.0)));
+    while world.version.holdings().running < 2 {
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(50));
+    let opened = Instant::now();
+    drop(open);
+    let (before, ahead) = (world.stages(before), world.stages(ahead));
+    assert!(before.execute >= Duration::from_millis(50));
+    assert!(ahead.execute <= opened.elapsed());
+    world.version.retire();
+    assert_eq!(worker.join().unwrap(), 2);
+    world.assert_nothing_held();
 }

@@ -26,7 +26,7 @@ pub fn allow(headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("POST, GET"));
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type"));
-    let ours = "Poise-Model, Poise-Version, Poise-Signature, Poise-Outputs, Retry-After, ETag";
+    let ours = "Poise-Model, Poise-Version, Poise-Signature, Poise-Outputs, Server-Timing, Retry-After, ETag";
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(ours));
 }
 

@@ -36,6 +36,7 @@ pub async fn predict(call: Call) -> Reply {
         recorder: Some(&state.recorder),
         arrived: call.arrived,
         deadline: call.deadline,
+        timing: &call.timing,
     };
     let inputs = endpoint.arrange(request.inputs);
     let (wanted, answer) = predict.run(inputs, endpoint.select(&request.output_filter)).await?;

@@ -13,6 +13,7 @@ use super::predict::Predict;
 use crate::batching::endpoint::Endpoint;
 use crate::batching::version::Lease;
 use crate::error::{Error, Result};
+use crate::frontends::timing::ServerTiming;
 use crate::model::{DEFAULT_SIGNATURE, Signature, TensorSpec};
 use crate::telemetry::Api;
 use crate::tensor::{DType, Data, Tensor, show};
@@ -32,6 +33,7 @@ pub struct Asked<'a> {
     pub api: Api,
     pub arrived: Instant,
     pub deadline: Option<Instant>,
+    pub timing: &'a ServerTiming,
 }
 
 /// A label with its score; a model without labels leaves them empty, one without scores leaves them 0.
@@ -80,8 +82,8 @@ impl Asked<'_> {
         examples: Vec<Bytes>,
         names: &[&str],
     ) -> Result<Vec<(String, Tensor)>> {
-        let Self { lease, api, arrived, deadline, .. } = *self;
-        let predict = Predict { lease, endpoint, api, recorder: None, arrived, deadline };
+        let Self { lease, api, arrived, deadline, timing, .. } = *self;
+        let predict = Predict { lease, endpoint, api, recorder: None, arrived, deadline, timing };
         let input = Tensor::strings(smallvec![examples.len()], examples);
         let inputs = input.and_then(|input| endpoint.arrange(vec![(INPUTS.into(), input)]));
         let has = |name: &&&str| endpoint.signature.outputs.iter().any(|spec| spec.name == **name);

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use crate::batching::endpoint::Endpoint;
 use crate::batching::version::Lease;
-use crate::batching::{Answer, Wanted};
+use crate::batching::{Answer, Answered, Wanted};
 use crate::error::Result;
 use crate::frontends::recorder::Recorder;
+use crate::frontends::timing::ServerTiming;
 use crate::telemetry::Api;
 use crate::tensor::Tensor;
 
@@ -20,6 +21,7 @@ pub struct Predict<'a> {
     pub recorder: Option<&'a Recorder>,
     pub arrived: Instant,
     pub deadline: Option<Instant>,
+    pub timing: &'a ServerTiming,
 }
 
 impl Predict<'_> {
@@ -27,20 +29,23 @@ impl Predict<'_> {
     pub async fn run(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
         let outcome = self.outcome(inputs, wanted).await;
         let code = outcome.as_ref().err().map(|error| error.code);
-        self.endpoint.metrics.request(self.api, code, self.arrived.elapsed().as_secs_f64());
-        outcome
+        let now = Instant::now();
+        self.endpoint.metrics.request(self.api, code, now.saturating_duration_since(self.arrived).as_secs_f64());
+        let (wanted, Answered { answer, stages }) = outcome?;
+        self.timing.note(&stages, now);
+        Ok((wanted, answer))
     }
 
-    async fn outcome(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answer)> {
+    async fn outcome(&self, inputs: Result<Vec<Tensor>>, wanted: Result<Wanted>) -> Result<(Wanted, Answered)> {
         let (inputs, wanted) = (inputs?, wanted?);
         let model = &*self.lease.version().model;
         let kept = self.recorder.filter(|recorder| recorder.wants(model)).map(|recorder| (recorder, inputs.clone()));
         let checked = self.endpoint.check(inputs)?;
-        let answer = self.lease.run(self.endpoint, checked, wanted.clone(), self.deadline).await?;
+        let answered = self.lease.run(self.endpoint, checked, wanted.clone(), self.deadline).await?;
         if let Some((recorder, inputs)) = kept {
             recorder.keep(model, self.endpoint, &inputs);
         }
-        Ok((wanted, answer))
+        Ok((wanted, answered))
     }
 
     /// The answer with the names of its outputs.

@@ -24,6 +24,7 @@ use crate::frontends::percent;
 use crate::frontends::rest::wishes::Wishes;
 use crate::frontends::rest::{json, read, timeout};
 use crate::frontends::state::State;
+use crate::frontends::timing::ServerTiming;
 use crate::telemetry::Api;
 
 /// A request that was posted, all of it read.
@@ -35,6 +36,7 @@ struct Posted<'a> {
     body: Bytes,
     arrived: Instant,
     deadline: Option<Instant>,
+    timing: ServerTiming,
 }
 
 /// Answers a request under `/v1`.
@@ -60,13 +62,16 @@ pub async fn answer(state: &Arc<State>, head: &Parts, body: Incoming, wishes: Wi
         false => state.rest_deadline(began, asked),
     };
     let (headers, arrived) = (&head.headers, Instant::now());
-    let posted = Posted { state, route: &route, headers, wishes, body, arrived, deadline };
-    match route.action {
+    let timing = ServerTiming::of(headers);
+    let posted = Posted { state, route: &route, headers, wishes, body, arrived, deadline, timing };
+    let mut response = match route.action {
         Action::Predict => predict::answer(&posted).await,
         Action::Classify | Action::Regress => infer::answer(&posted).await,
         Action::Record => record::answer(&posted).await,
         _ => admin::answer(&posted).await,
-    }
+    }?;
+    posted.timing.tell(response.headers_mut());
+    Ok(response)
 }
 
 /// Counts a request that never reached an endpoint.

@@ -57,9 +57,9 @@ fn begin(call: &Call, model: &ModelRef, input: Option<pb::Input>) -> Result<(Lea
     Ok((lease, examples(input)?))
 }
 
-fn asked<'a>(call: &Call, lease: &'a Lease, model: &'a ModelRef) -> Asked<'a> {
+fn asked<'a>(call: &'a Call, lease: &'a Lease, model: &'a ModelRef) -> Asked<'a> {
     let (arrived, deadline) = (call.arrived, call.deadline);
-    Asked { lease, signature: &model.signature, api: Api::TfsGrpc, arrived, deadline }
+    Asked { lease, signature: &model.signature, api: Api::TfsGrpc, arrived, deadline, timing: &call.timing }
 }
 
 /// The model that all tasks name.

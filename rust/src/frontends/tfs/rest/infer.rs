@@ -19,7 +19,8 @@ pub async fn answer(posted: &Posted<'_>) -> Result<Response<Answer>> {
     let Examples { signature, context, examples } = counted(state, &route.model, parsed)?;
     let lease = counted(state, &route.model, state.routes.resolve(&route.model, &route.choice))?;
     let examples = with_context(&context, examples);
-    let asked = Asked { lease: &lease, signature: &signature, api: Api::TfsRest, arrived, deadline };
+    let timing = &posted.timing;
+    let asked = Asked { lease: &lease, signature: &signature, api: Api::TfsRest, arrived, deadline, timing };
     let style = posted.wishes.style;
     let body = if classifies {
         write_classes(style, &classify(&asked, examples).await?)?

@@ -56,7 +56,8 @@ pub async fn answer(posted: &Posted<'_>) -> Result<Response<Answer>> {
     let Target { lease, endpoint } = &target;
     let Posted { arrived, deadline, wishes, .. } = *posted;
     let recorder = Some(&posted.state.recorder);
-    let predict = Predict { lease, endpoint, api: Api::TfsRest, recorder, arrived, deadline };
+    let timing = &posted.timing;
+    let predict = Predict { lease, endpoint, api: Api::TfsRest, recorder, arrived, deadline, timing };
     let (wanted, answer) = predict.run(Ok(inputs), endpoint.select(&[])).await?;
     let outputs = predict.named(&wanted, &answer);
     let response = if wishes.binary { raw(&outputs)? } else { json(write_predict(format, wishes.style, &outputs)?) };
