@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.fake_engine import S, make_samples
 
+from poise.bench import modes
 from poise.bench.engine import Wiring, plan_json
 from poise.bench.load import ClosedLoop, OpenLoop
 from poise.bench.measurement import GeneratorUse, Measurement, WarmUp
@@ -33,7 +34,7 @@ def measured(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(bench_module, "make_traffic", lambda *_: TRAFFIC)
-    monkeypatch.setattr(bench_module, "measure", measure)
+    monkeypatch.setattr(modes, "measure", measure)
     return state
 
 

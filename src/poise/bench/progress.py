@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from poise.bench.tick import Tick
-from poise.bench.words import milliseconds
+from poise.bench.words import load_words, milliseconds
 
 
 def line(tick: Tick) -> str:
@@ -19,6 +20,15 @@ def line(tick: Tick) -> str:
     return (
         f"{tick.phase} {tick.elapsed_s:.0f}{total} s: {tick.rate:,.0f}/s, P50 {milliseconds(tick.p50_ms)}, "
         f"P99 {milliseconds(tick.p99_ms)}, {tick.in_flight:,} under way{errors}"
+    )
+
+
+def point_line(result: dict[str, Any]) -> str:
+    """A measured point in words."""
+    latency = result["latency_ms"]
+    return (
+        f"{load_words(result['load'])}: {result['qps']:,.0f}/s answered, P50 {milliseconds(latency['p50'])}, "
+        f"P99 {milliseconds(latency['p99'])}, {result['verdict']['status']}"
     )
 
 
@@ -38,6 +48,10 @@ class Progress:
     def __exit__(self, *_error: object) -> None:
         if self._live:
             self._live.stop()
+
+    def point(self, result: dict[str, Any]) -> None:
+        """One line for a point that is measured, to be kept."""
+        self._console.print(Text(self._label + point_line(result)), soft_wrap=True)
 
     def show(self, tick: Tick) -> None:
         """On a terminal in place of the last line, else with the time of day."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -115,8 +114,3 @@ def generator(measurement: Measurement) -> Json:
 def server_side(_measurement: Measurement, _measured: Samples) -> Json:
     """What the server said of itself; null where it said nothing."""
     return {"stages": None, "batch_rows": None}
-
-
-def slo_breached(result: Mapping[str, Any]) -> bool:
-    """Whether a result says that an SLO was not met."""
-    return any(slo["met"] is False for slo in result.get("slo", ()))

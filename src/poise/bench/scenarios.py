@@ -25,6 +25,10 @@ class Scenario:
     duration_s: float
     quick_s: float
 
+    def seconds(self, quick: bool) -> float:
+        """How long it is measured."""
+        return self.quick_s if quick else self.duration_s
+
     @property
     def least_queries(self) -> int:
         """As many as the early-stopping rule needs to leave one out."""

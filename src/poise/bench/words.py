@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def milliseconds(value: float | None) -> str:
     """To three significant digits; a dash where there is nothing to say."""
@@ -19,3 +21,15 @@ def span(low_high: tuple[float, float] | list[float] | None) -> str:
 def rate(value: float | None) -> str:
     """Per second."""
     return "-" if value is None else f"{value:,.1f}/s" if value < 1_000 else f"{value:,.0f}/s"
+
+
+def load_words(load: dict[str, Any]) -> str:
+    """The offered load of a result."""
+    if load["mode"] == "closed":
+        return f"{load['concurrency']} at once"
+    return f"{load['rate']:,.6g} requests/s ({load['arrival']})"
+
+
+def percentile_name(name: str) -> str:
+    """P99.9 for p99_9."""
+    return name.replace("_", ".").replace("p", "P") if name.startswith("p") else name

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from poise.bench import report
+from poise.bench import modes, results
 from poise.bench.load import Load
+from poise.bench.modes import Bench
 from poise.bench.progress import Progress
-from poise.bench.session import Method, measure
-from poise.bench.table import show_point
-from poise.bench.traffic import Traffic
-from poise.bench.verdict import Exit
+from poise.bench.scenarios import SCENARIOS
+from poise.bench.table import show_comparison, show_point, show_scenario, show_search, show_sweep
+from poise.bench.verdict import Limits
+from poise.cli.bench_group import BenchGroup
 from poise.cli.bench_load import load_options, make_loads, make_method
 from poise.cli.bench_payload import make_traffic, payload_options
 from poise.cli.usage import UsageCommand, check_target
@@ -23,14 +23,30 @@ from poise.client import CallError
 
 Json = dict[str, Any]
 
+FILE = click.Path(path_type=Path, dir_okay=False)
+SAVED = click.Path(path_type=Path, dir_okay=False, exists=True)
 
-@click.command(cls=UsageCommand)
+
+@click.group(cls=BenchGroup)
+def bench() -> None:
+    """Measure servers under load, and whether the measurements can be believed."""
+
+
+@bench.command(cls=UsageCommand)
 @click.argument("target", callback=check_target)
 @load_options
 @payload_options
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result there.")
+@click.option("--against", callback=check_target, metavar="TARGET", help="Compare with a second server, run in turn.")
+@click.option("--pairs", type=click.IntRange(1, 1000), default=8, show_default=True, help="Of runs, with --against.")
+@click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="One of MLPerf's, unofficially.")
+@click.option("--quick", is_flag=True, help="A scenario in a tenth of its time.")
+@click.option(
+    "--max-error", type=click.FloatRange(0, 100), default=0.1, show_default=True, help="Allowed errors, in %."
+)
+@click.option("--json", "json_file", type=FILE, help="Write the result there.")
+@click.option("--report", "page", type=FILE, help="Write the result there as a page with charts.")
 @click.pass_context
-def bench(context: click.Context, /, target: str, json_file: Path | None, **options: Any) -> None:
+def run(context: click.Context, /, target: str, **options: Any) -> None:
     """Measure a server under load: Poise, TensorFlow Serving, Triton, KServe, or any URL.
 
     TARGET is grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https://. With --model, requests fit the
@@ -39,44 +55,97 @@ def bench(context: click.Context, /, target: str, json_file: Path | None, **opti
     \b
     Try:
       poise bench grpc://localhost:8500 --model ranker
-      poise bench http://localhost:8501 --model ranker --rate 500 --slo p99=50ms --json result.json
+      poise bench http://localhost:8501 --model ranker --rate 500 --slo p99=50ms --report out.html
+      poise bench grpc://localhost:8500 --model ranker --slo p99=50ms
+      poise bench grpc://localhost:8500 --model ranker --rate 500 --against grpc://localhost:9500
+    Other commands: poise bench compare, poise bench self-test, poise bench worker.
 
     Exit status: 0, 1 for wrong use, 2 when an SLO is not met, 3 when the measurement is not valid, 4 when the server
     was not stable.
     """  # noqa: D301  (\b is a control character to click)
     console = Console()
     try:
-        loads, method = make_loads(options), make_method(options)
-        traffic = make_traffic(target, options)
-        results = [run_point(console, traffic, load, method) for load in loads]
+        result = measure(console, target, options)
     except (CallError, ValueError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    if json_file:
-        write(json_file, results[0])
-    context.exit(max(exit_code(result) for result in results))
+    save(result, options["json_file"], options["page"])
+    context.exit(results.exit_code(result))
 
 
-def run_point(console: Console, traffic: Traffic, load: Load, method: Method) -> Json:
-    """Measure one point, and show it."""
+def measure(console: Console, target: str, options: Json) -> Json:
+    """What the options ask for, measured and shown."""
+    chosen = SCENARIOS.get(options["scenario"])
+    if chosen:
+        options |= {
+            "rows": options["rows"] or chosen.rows,
+            "duration": options["duration"] or chosen.seconds(options["quick"]),
+        }
+    loads, method = make_loads(options), make_method(options)
+    traffic = make_traffic(target, options)
     with Progress(Console(stderr=True)) as progress:
-        measurement = measure(traffic, load, method, progress.show)
-    result = report.point(measurement)
-    show_point(console, result, f"{traffic.model or traffic.requests[0].path} at {traffic.url}, {load}")
+        bench = Bench(method, Limits(error_share=options["max_error"] / 100), progress.show, progress.point)
+        if options["against"]:
+            other = make_traffic(options["against"], options)
+            result = modes.against(bench, (traffic, other), only(loads, "--against"), options["pairs"], options["seed"])
+        elif chosen:
+            result = modes.scenario(bench, traffic, chosen, options["seed"])
+        elif not loads:
+            result = modes.find_rate(bench, traffic, options["arrival"], options["seed"])
+        elif len(loads) > 1:
+            result = modes.sweep(bench, traffic, loads)
+        else:
+            result = bench.point(traffic, loads[0])[1]
+    show(console, result)
     return result
 
 
-def exit_code(result: Json) -> int:
-    """Of one point: an invalid measurement says nothing about its SLO."""
-    status = result["verdict"]["status"]
-    if status in {"INVALID", "SATURATED"}:
-        return Exit.SLO if status == "SATURATED" and result["slo"] else Exit.INVALID
-    if report.slo_breached(result):
-        return Exit.SLO
-    return Exit.UNSTABLE if status == "UNSTABLE" else Exit.OK
+def only(loads: list[Load], option: str) -> Load:
+    """Raises ValueError unless there is one load."""
+    if len(loads) != 1:
+        raise ValueError(f"{option} needs one --rate or one --concurrency, got {len(loads)}")
+    return loads[0]
 
 
-def write(file: Path, result: Json) -> None:
+SHOW = {
+    "point": show_point,
+    "sweep": show_sweep,
+    "search": show_search,
+    "scenario": show_scenario,
+    "compare": show_comparison,
+}
+
+
+def show(console: Console, result: Json) -> None:
+    SHOW[result["kind"]](console, result)
+
+
+def save(result: Json, json_file: Path | None, page: Path | None) -> None:
+    """Write the files that were asked for."""
     try:
-        file.write_text(json.dumps(result, indent=2) + "\n")
+        if json_file:
+            results.write(json_file, result)
+        if page:
+            from poise.bench.html.page import write_page  # noqa: PLC0415  (only when a page is wanted)
+
+            write_page(page, result)
     except OSError as error:
         raise click.ClickException(f"cannot write the result: {error}") from None
+
+
+@bench.command(cls=UsageCommand)
+@click.argument("first", type=SAVED)
+@click.argument("second", type=SAVED)
+@click.option("--json", "json_file", type=FILE, help="Write the comparison there.")
+@click.option("--report", "page", type=FILE, help="Write the comparison there as a page with charts.")
+def compare(first: Path, second: Path, json_file: Path | None, page: Path | None) -> None:
+    """Compare the SECOND of two saved results of one point each with the FIRST.
+
+    Runs differ from each other by more than what one run can tell; `poise bench TARGET --against TARGET` measures both
+    in turn, and tells more.
+    """
+    try:
+        result = modes.saved(results.read_point(first), results.read_point(second))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    show(Console(), result)
+    save(result, json_file, page)

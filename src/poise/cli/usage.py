@@ -24,9 +24,9 @@ class UsageCommand(click.Command):
 SCHEMES = ("grpc://", "grpcs://", "http://", "https://")
 
 
-def check_target(_context: click.Context, _option: click.Parameter, target: str) -> str:
+def check_target(_context: click.Context, _option: click.Parameter, target: str | None) -> str | None:
     """A target has a scheme that is known; the rest is the data plane's to check."""
-    if target.startswith(SCHEMES):
+    if target is None or target.startswith(SCHEMES):
         return target
     raise click.BadParameter(
         f"expected grpc://HOST:PORT or http://HOST:PORT, with TLS grpcs:// or https://, got {target!r}"
