@@ -12,6 +12,7 @@ from poise.bench.machine import describe
 from poise.bench.measurement import Measurement, Slo
 from poise.bench.samples import Samples
 from poise.bench.series import cdf, series
+from poise.bench.stages import stages_of
 from poise.bench.statistics import PERMILLES, Latencies, interval, percentile, summary
 from poise.bench.verdict import Limits, judge
 
@@ -111,6 +112,9 @@ def generator(measurement: Measurement) -> Json:
     return {name: getattr(use, name) for name in names}
 
 
-def server_side(_measurement: Measurement, _measured: Samples) -> Json:
+def server_side(measurement: Measurement, measured: Samples) -> Json:
     """What the server said of itself; null where it said nothing."""
-    return {"stages": None, "batch_rows": None}
+    found = stages_of(measured, measurement.traffic.rows())
+    if found is None:
+        return {"stages": None, "batch_rows": None}
+    return {"stages": found.to_json(), "batch_rows": found.batch_rows_json()}

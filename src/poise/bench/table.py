@@ -118,6 +118,7 @@ def rows(result: Json) -> Iterator[Row]:
         yield f"errors: {code}", f"{count:,}", ""
     yield from latency_rows(result)
     yield "service time P99", milliseconds(result["service_ms"]["p99"]), "from the actual send"
+    yield from stage_rows(result)
     yield "send lag P99", milliseconds(result["send_lag_ms"]["p99"]), "of the generator itself"
     for slo in result["slo"]:
         word = {True: "met", False: "MISSED", None: "too few requests to tell"}[slo["met"]]
@@ -143,3 +144,16 @@ def latency_rows(result: Json) -> Iterator[Row]:
             milliseconds(value) if value is not None else "n/a",
             note,
         )
+
+
+def stage_rows(result: Json) -> Iterator[Row]:
+    """Where the mean latency was spent, as the server tells, and how large its batches were."""
+    if result["stages"]:
+        means = result["stages"]["mean_ms"]
+        for stage, value in means.items():
+            if value is not None:
+                yield f"mean {stage}", milliseconds(value), "" if stage != "rest" else "network, wire formats, client"
+    if result["batch_rows"]:
+        total = sum(count for _, count in result["batch_rows"])
+        mean = sum(size * count for size, count in result["batch_rows"]) / total
+        yield "rows of a batch", f"{mean:.1f}", f"largest {max(size for size, _ in result['batch_rows'])}"

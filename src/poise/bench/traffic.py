@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+TIMING_HEADER = ("poise-timing", "1")
+"""Asks Poise for the field `server-timing`; other servers pay no heed to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,11 @@ class Traffic:
     model: str = ""
     version: int | None = None
     signature: str = ""
+
+    def asking_for_stages(self) -> Traffic:
+        """The same, where each answer is to tell where its time went."""
+        requests = tuple(replace(each, headers=(*each.headers, TIMING_HEADER)) for each in self.requests)
+        return replace(self, requests=requests)
 
     def choices(self, count: int, seed: int) -> NDArray[np.uint32]:
         """(count,): which request is sent at each turn; the same for the same seed."""

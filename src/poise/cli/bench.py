@@ -13,8 +13,10 @@ from poise.bench.load import Load
 from poise.bench.modes import Bench
 from poise.bench.progress import Progress
 from poise.bench.scenarios import SCENARIOS
+from poise.bench.self_test import run_self_test
 from poise.bench.table import show_comparison, show_point, show_scenario, show_search, show_sweep
-from poise.bench.verdict import Limits
+from poise.bench.traffic import Traffic
+from poise.bench.verdict import Exit, Limits
 from poise.cli.bench_group import BenchGroup
 from poise.cli.bench_load import load_options, make_loads, make_method
 from poise.cli.bench_payload import make_traffic, payload_options
@@ -43,6 +45,7 @@ def bench() -> None:
 @click.option(
     "--max-error", type=click.FloatRange(0, 100), default=0.1, show_default=True, help="Allowed errors, in %."
 )
+@click.option("--no-stages", is_flag=True, help="Do not ask the server where the time of each request went.")
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--report", "page", type=FILE, help="Write the result there as a page with charts.")
 @click.pass_context
@@ -81,11 +84,11 @@ def measure(console: Console, target: str, options: Json) -> Json:
             "duration": options["duration"] or chosen.seconds(options["quick"]),
         }
     loads, method = make_loads(options), make_method(options)
-    traffic = make_traffic(target, options)
+    traffic = traffic_for(target, options)
     with Progress(Console(stderr=True)) as progress:
         bench = Bench(method, Limits(error_share=options["max_error"] / 100), progress.show, progress.point)
         if options["against"]:
-            other = make_traffic(options["against"], options)
+            other = traffic_for(options["against"], options)
             result = modes.against(bench, (traffic, other), only(loads, "--against"), options["pairs"], options["seed"])
         elif chosen:
             result = modes.scenario(bench, traffic, chosen, options["seed"])
@@ -97,6 +100,12 @@ def measure(console: Console, target: str, options: Json) -> Json:
             result = bench.point(traffic, loads[0])[1]
     show(console, result)
     return result
+
+
+def traffic_for(target: str, options: Json) -> Traffic:
+    """Requests to a server, which ask for the times of its stages if it is a model's server."""
+    traffic = make_traffic(target, options)
+    return traffic if options["no_stages"] or traffic.protocol == "url" else traffic.asking_for_stages()
 
 
 def only(loads: list[Load], option: str) -> Load:
@@ -149,3 +158,19 @@ def compare(first: Path, second: Path, json_file: Path | None, page: Path | None
         raise click.ClickException(str(error)) from None
     show(Console(), result)
     save(result, json_file, page)
+
+
+@bench.command("self-test", cls=UsageCommand)
+@click.pass_context
+def self_test(context: click.Context, /) -> None:
+    """Check on this machine whether the load generator tells the truth, and how much load it can make.
+
+    It is let loose on servers whose latencies are known, and must report them within 1 %. Takes about two minutes.
+    Exit status 3 when it does not hold.
+    """
+    console = Console()
+    result = run_self_test(
+        on_check=lambda check: console.print(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.found}")
+    )
+    console.print(result.to_table())
+    context.exit(Exit.OK if result.passed else Exit.INVALID)
