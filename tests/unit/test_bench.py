@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 from tests.support.fake_engine import S, make_samples
 
-from poise.bench import modes
+from poise.bench import session
 from poise.bench.engine import Wiring, plan_json
 from poise.bench.load import ClosedLoop, OpenLoop
 from poise.bench.measurement import GeneratorUse, Measurement, WarmUp
@@ -34,7 +34,7 @@ def measured(monkeypatch):
         )  # fmt: skip
 
     monkeypatch.setattr(bench_module, "make_traffic", lambda *_: TRAFFIC)
-    monkeypatch.setattr(modes, "measure", measure)
+    monkeypatch.setattr(session, "measure", measure)
     return state
 
 

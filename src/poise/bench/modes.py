@@ -20,6 +20,7 @@ from poise.bench.traffic import Traffic
 from poise.bench.verdict import Limits
 
 Json = dict[str, Any]
+Measure = Callable[[Traffic, Load, Method, OnTick], Measurement]
 
 PROBE_S = 2.0
 """How long one client asks before a search, to learn where to begin."""
@@ -40,10 +41,12 @@ class Bench:
     on_tick: OnTick
     on_point: Callable[[Json], None]
     """Called with the result of each point, as soon as it is known."""
+    measure: Measure = measure
+    """`poise.bench.session.measure`, or something like it."""
 
     def point(self, traffic: Traffic, load: Load, method: Method | None = None) -> tuple[Measurement, Json]:
         """Measure one point, and tell of it."""
-        measurement = measure(traffic, load, method or self.method, self.on_tick)
+        measurement = self.measure(traffic, load, method or self.method, self.on_tick)
         result = report.point(measurement, self.limits)
         self.on_point(result)
         return measurement, result

@@ -8,7 +8,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from poise.bench import modes, results
+from poise.bench import modes, results, session
+from poise.bench.cluster.coordinator import Cluster
 from poise.bench.load import Load
 from poise.bench.modes import Bench
 from poise.bench.progress import Progress
@@ -20,6 +21,7 @@ from poise.bench.verdict import Exit, Limits
 from poise.cli.bench_group import BenchGroup
 from poise.cli.bench_load import load_options, make_loads, make_method
 from poise.cli.bench_payload import make_traffic, payload_options
+from poise.cli.bench_token import make_worker, read_token
 from poise.cli.usage import UsageCommand, check_target
 from poise.client import CallError
 
@@ -45,6 +47,8 @@ def bench() -> None:
 @click.option(
     "--max-error", type=click.FloatRange(0, 100), default=0.1, show_default=True, help="Allowed errors, in %."
 )
+@click.option("--workers", metavar="HOST:PORT,…", help="Let `poise bench worker`s there send the load, each a part.")
+@click.option("--worker-token-file", type=SAVED, help="The token that the workers ask for.")
 @click.option("--no-stages", is_flag=True, help="Do not ask the server where the time of each request went.")
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--report", "page", type=FILE, help="Write the result there as a page with charts.")
@@ -86,7 +90,8 @@ def measure(console: Console, target: str, options: Json) -> Json:
     loads, method = make_loads(options), make_method(options)
     traffic = traffic_for(target, options)
     with Progress(Console(stderr=True)) as progress:
-        bench = Bench(method, Limits(error_share=options["max_error"] / 100), progress.show, progress.point)
+        limits = Limits(error_share=options["max_error"] / 100)
+        bench = Bench(method, limits, progress.show, progress.point, measure_by(options))
         if options["against"]:
             other = traffic_for(options["against"], options)
             result = modes.against(bench, (traffic, other), only(loads, "--against"), options["pairs"], options["seed"])
@@ -106,6 +111,14 @@ def traffic_for(target: str, options: Json) -> Traffic:
     """Requests to a server, which ask for the times of its stages if it is a model's server."""
     traffic = make_traffic(target, options)
     return traffic if options["no_stages"] or traffic.protocol == "url" else traffic.asking_for_stages()
+
+
+def measure_by(options: Json) -> modes.Measure:
+    """What measures: this process, or workers. Raises ValueError for a token that is none."""
+    if not options["workers"]:
+        return session.measure
+    token = read_token(options["worker_token_file"])
+    return Cluster(tuple(options["workers"].split(",")), token).measure
 
 
 def only(loads: list[Load], option: str) -> Load:
@@ -174,3 +187,24 @@ def self_test(context: click.Context, /) -> None:
     )
     console.print(result.to_table())
     context.exit(Exit.OK if result.passed else Exit.INVALID)
+
+
+@bench.command(cls=UsageCommand)
+@click.option("--listen", default="127.0.0.1:9200", show_default=True, metavar="HOST:PORT", help="Where jobs come in.")
+@click.option("--token-file", type=SAVED, help="Who does not know this token is let in nowhere but on loopback.")
+def worker(listen: str, token_file: Path | None) -> None:
+    """Send load for a `poise bench --workers` on another machine, until it is interrupted.
+
+    Whoever may reach it can have it send load to any server, so beyond loopback it wants a token. The token, like all
+    else, goes over the network in the clear.
+    """
+    try:
+        server = make_worker(listen, read_token(token_file))
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"waiting for jobs on {listen}")
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("ended")
