@@ -9,7 +9,7 @@ from html import escape
 from poise.bench.html.scale import Scale, short
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 62, 30, 14, 44
 
 Pair = tuple[float, float]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -58,28 +59,43 @@ def section(name: str, content: str) -> str:
 
 def lead(result: Json) -> str:
     """What matters most, in one line or two."""
-    if result["kind"] == "point":
-        return verdict(result)
-    if result["kind"] == "compare":
-        return comparison_lead(result["compare"])
-    found = result.get(result["kind"], {})
+    kind = result["kind"]
+    if kind == "scenario":
+        return scenario_lead(result["scenario"])
+    leads: dict[str, Callable[[], str]] = {
+        "point": lambda: verdict(result),
+        "sweep": lambda: sweep_lead(result["points"]),
+        "search": lambda: rate_lead(result["search"]),
+        "compare": lambda: comparison_lead(result["compare"]),
+    }
+    return leads[kind]()
+
+
+def scenario_lead(found: Json) -> str:
+    """The figure of a scenario, and that it is no official one."""
+    label = f"<p>{escape(found['name'])}: {escape(found['label'])}</p>"
     if "max_rate" in found:
-        return rate_lead(found)
+        return rate_lead(found, "scenario") + label
     if "rows_per_s" in found:
-        shown = f'<span data-key="scenario.rows_per_s">{found["rows_per_s"]:,.1f} rows/s</span>'
-        return f'<p class="big">{shown}</p><p>{escape(found["label"])}</p>'
-    if "latency_ms" in found:
-        latency = milliseconds(found["latency_ms"])
-        return f'<p class="big">{found["percentile"].upper()} at most {latency}</p><p>{escape(found["label"])}</p>'
-    return ""
+        shown = f'<span data-key="scenario.rows_per_s">{rate(found["rows_per_s"])}</span>'
+        return f'<p class="big">{shown} rows</p>{label}'
+    shown = f'<span data-key="scenario.latency_ms">{milliseconds(found["latency_ms"])}</span>'
+    return f'<p class="big">{percentile_name(found["percentile"])} at most {shown}</p>{label}'
 
 
-def rate_lead(found: Json) -> str:
+def sweep_lead(points: Sequence[Json]) -> str:
+    counts = Counter(point["verdict"]["status"] for point in points)
+    colour = "good" if set(counts) == {"VALID"} else "bad"
+    words = ", ".join(f"{count} of {len(points)} points {status}" for status, count in counts.items())
+    return f'<p class="big {colour}">{words}</p>'
+
+
+def rate_lead(found: Json, kind: str = "search") -> str:
     slo = escape(", ".join(found["slo"]))
     if found["max_rate"] is None:
         return f'<p class="big bad">No rate is known to meet {slo}</p><p>{escape(found["stopped"])}</p>'
     status = "confirmed by runs anew" if found["confirmed"] else f"not confirmed: {found['stopped']}"
-    shown = f'<span data-key="search.max_rate">{rate(found["max_rate"])}</span>'
+    shown = f'<span data-key="{kind}.max_rate">{rate(found["max_rate"])}</span>'
     failed = (
         f"; the lowest rate that fails is {rate(found['lowest_failed_rate'])}" if found["lowest_failed_rate"] else ""
     )
@@ -116,18 +132,18 @@ def sections(result: Json, points: Sequence[Json]) -> Iterator[tuple[str, str]]:
     if points:
         yield "Batch sizes", figures.batch_chart(points[-1])
     if len(points) == 1:
-        yield "All figures", point_table(points[0])
+        yield "All figures", point_table(points[0], "" if result["kind"] == "point" else "points.0.")
     yield "How to read this", HOW_TO_READ
     yield "Machine", facts(result["machine"] | {"tool": result["tool"]})
 
 
-def point_table(point: Json) -> str:
+def point_table(point: Json, prefix: str) -> str:
     """Every figure of a point, each under its key."""
     rows = list(rate_rows(point)) + list(latency_rows(point))
     for code, count in sorted(point["errors"].items()):
         rows.append((f"errors: {code}", f"errors.{code}", f"{count:,}", ""))
     cells = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td data-key="{escape(key, quote=True)}">{escape(value)}</td>'
+        f'<tr><th scope="row">{escape(name)}</th><td data-key="{escape(prefix + key, quote=True)}">{escape(value)}</td>'
         f"<td>{escape(note)}</td></tr>"
         for name, key, value, note in rows
     )

@@ -23,7 +23,7 @@ font-size:.85rem;color:var(--soft)}
 .key,.part{background:var(--c)}.stack{display:flex;height:1.75rem;border-radius:4px;overflow:hidden;background:var(--rule)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--rule);vertical-align:top}
-th{font-weight:550;color:var(--soft)}
+th{font-weight:550;color:var(--soft)}thead th,td[data-key]{white-space:nowrap}td{overflow-wrap:normal}
 @media (max-width:34rem){body{padding:1rem .75rem 3rem}.tick,.axis{font-size:17px}.big{font-size:1.25rem}
 .legend{padding-left:0}}
 @media print{body{max-width:none}section{break-inside:avoid}}
