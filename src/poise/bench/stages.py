@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poise.bench.samples import UNKNOWN, Samples
-from poise.bench.statistics import is_supported
+from poise.bench.statistics import percentile
 
 SERVER_TIMING = "server-timing"
 STAGES = ("queue", "batch", "execute", "rest")
@@ -57,19 +57,12 @@ def stages_of(samples: Samples, request_rows: NDArray[np.int64]) -> Stages | Non
     columns["rest"] = np.maximum(kept.latency_ms() - sum(columns.values()), 0.0)
     return Stages(
         mean_ms={stage: float(values.mean()) for stage, values in columns.items()},
-        p50_ms={stage: _percentile(values, 500) for stage, values in columns.items()},
-        p99_ms={stage: _percentile(values, 990) for stage, values in columns.items()},
+        p50_ms={stage: percentile(values, 500) for stage, values in columns.items()},
+        p99_ms={stage: percentile(values, 990) for stage, values in columns.items()},
         share=len(kept) / int(samples.answered.sum()),
         source=SERVER_TIMING,
         batch_rows=_batch_rows(kept, request_rows),
     )
-
-
-def _percentile(values: NDArray[np.float64], permille: int) -> float | None:
-    """The order statistic x⌈np⌉, None when there are too few."""
-    if not is_supported(len(values), permille):
-        return None
-    return float(np.percentile(values, permille / 10, method="inverted_cdf"))
 
 
 def _batch_rows(samples: Samples, request_rows: NDArray[np.int64]) -> tuple[tuple[int, float], ...]:
