@@ -121,7 +121,10 @@ def results():
     yield "compare", modes.saved(points[0], points[1])
 
 
-@pytest.mark.parametrize(("name", "result"), list(results()), ids=lambda value: value if isinstance(value, str) else "")
+RESULTS = list(results())
+
+
+@pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_figures_of_the_page_are_those_of_the_result(name, result):
     shown = Page(page(result)).keyed
     assert len(shown) >= (15 if name in {"point", "closed"} else 5)
@@ -129,7 +132,7 @@ def test_the_figures_of_the_page_are_those_of_the_result(name, result):
         assert text.split(" (about")[0] == written(key, find(result, key)), key
 
 
-@pytest.mark.parametrize(("name", "result"), list(results()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_page_needs_nothing_else_and_says_what_its_pictures_show(name, result):
     text = page(result)
     read = Page(text)

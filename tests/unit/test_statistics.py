@@ -5,7 +5,7 @@ import pytest
 
 from poise.bench.statistics import (
     across_runs,
-    interval,
+    intervals,
     is_supported,
     least_count,
     memory,
@@ -62,14 +62,17 @@ def test_memory_of_what_does_not_vary_is_one():
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     truth, hits = math.exp(1.2816 / math.sqrt(1 - 0.8**2)), 0
     for seed in range(40):
-        low, high = interval(np.exp(autoregressive(0.8, 10_000, seed)), 900)
+        low, high = intervals(np.exp(autoregressive(0.8, 10_000, seed)))["p90"]
         hits += low <= truth <= high
     assert hits >= 34  # of 40; P(fewer) < 1 % at a coverage of 95 %, and < 30 % it would be with independent ranks
 
 
 def test_no_interval_where_blocks_would_be_too_short():
-    assert interval(np.exp(autoregressive(0.99, 5_000)), 500) is None
-    assert interval(np.ones(100), 990) is None
+    assert set(intervals(np.exp(autoregressive(0.99, 5_000))).values()) == {None}
+    assert set(intervals(np.ones(0)).values()) == {None}
+    some = intervals(np.exp(autoregressive(0.0, 500)))
+    assert some["p50"] is not None
+    assert some["p99"] is None
 
 
 def test_runs_are_joined_by_the_logarithm():

@@ -13,7 +13,7 @@ from poise.bench.measurement import Measurement, Slo
 from poise.bench.samples import Samples
 from poise.bench.series import cdf, series
 from poise.bench.stages import stages_of
-from poise.bench.statistics import PERMILLES, Latencies, interval, percentile, summary
+from poise.bench.statistics import Latencies, intervals, percentile, summary
 from poise.bench.verdict import Limits, judge
 
 SCHEMA = 1
@@ -42,7 +42,7 @@ def point(measurement: Measurement, limits: Limits | None = None) -> Json:
         "service_ms": summary(known(measured.service_ms()[measured.timed])),
         "send_lag_ms": lag(measured),
         "serialise_us": measurement.traffic.serialise_us,
-        "intervals": {name: interval(latencies, permille) for name, permille in PERMILLES.items()},
+        "intervals": intervals(latencies),
         "interval_method": INTERVAL_METHOD,
         "slo": [slo_result(slo, measured) for slo in measurement.slos],
         "verdict": {"status": verdict.status.value, "reasons": list(verdict.reasons)},

@@ -21,7 +21,7 @@ CONFIDENCE_Z = 1.96
 """95 % of a normal distribution lie within this many standard deviations."""
 
 MIN_BLOCKS, MAX_BLOCKS = 25, 50
-BLOCK_TIMES = 10
+BLOCK_TIMES = 16
 """A block is at least so many times as long as samples remember each other."""
 RESAMPLES = 2_000
 BINS = 4_000
@@ -92,24 +92,37 @@ def memory(latencies: Latencies) -> float:
     return max(float(2 * positive.sum() - 1), 1.0)
 
 
-def interval(latencies: Latencies, permille: int, seed: int = 0) -> tuple[float, float] | None:
-    """A 95 % interval for the percentile, from (N,) latencies in the order of time; None where they cannot give one.
+Interval = tuple[float, float]
 
-    The run is cut into 25 to 50 blocks, each at least ten times as long as samples remember each other; blocks are
-    drawn anew 2 000 times (block bootstrap, Künsch 1989), and the spread of the logarithm of the percentile gives a
-    t-interval with one degree of freedom less than blocks, scaled by √(B/(B-1)). Too few blocks give no interval.
+
+def intervals(latencies: Latencies, seed: int = 0) -> dict[str, Interval | None]:
+    """95 % intervals for the percentiles of a report, from (N,) latencies in the order of time.
+
+    The run is cut into 25 to 50 blocks, each at least 16 times as long as samples remember each other; blocks are
+    drawn anew 2 000 times (block bootstrap, Künsch 1989), and the spread of the logarithm of a percentile gives a
+    t-interval with one degree of freedom less than blocks, scaled by √(B/(B-1)). Too few blocks give no interval, and
+    a percentile that the sample does not support has none.
     """
-    value = percentile(latencies, permille)
     blocks = min(int(len(latencies) / (BLOCK_TIMES * memory(latencies))), MAX_BLOCKS)
-    if value is None or value <= 0 or blocks < MIN_BLOCKS:
-        return None
-    drawn = np.log(resampled(latencies, permille / 1000, blocks, seed))
-    half = t_quantile(blocks - 1) * float(drawn.std()) * math.sqrt(blocks / (blocks - 1))
-    return value * math.exp(-half), value * math.exp(half)
+    if blocks < MIN_BLOCKS or float(latencies.min()) <= 0:
+        return dict.fromkeys(PERMILLES)
+    values, below = resampled(latencies, blocks, seed)
+    scale = t_quantile(blocks - 1) * math.sqrt(blocks / (blocks - 1))
+    found: dict[str, Interval | None] = {}
+    for name, permille in PERMILLES.items():
+        value = percentile(latencies, permille)
+        if value is not None:
+            wanted = np.ceil(permille / 1000 * below[:, -1:])
+            drawn = np.log(values[np.argmax(below >= wanted, axis=1)])
+            half = scale * float(drawn.std())
+            found[name] = (value * math.exp(-half), value * math.exp(half))
+        else:
+            found[name] = None
+    return found
 
 
-def resampled(latencies: Latencies, share: float, blocks: int, seed: int) -> Latencies:
-    """(RESAMPLES,) values of a quantile over blocks drawn with replacement.
+def resampled(latencies: Latencies, blocks: int, seed: int) -> tuple[Latencies, NDArray[np.float64]]:
+    """(K,) values and (RESAMPLES, K) numbers of samples up to each, in blocks drawn with replacement.
 
     Samples are sorted into bins that are finer towards the tail, so that a resample is a sum of block histograms.
     """
@@ -119,9 +132,7 @@ def resampled(latencies: Latencies, share: float, blocks: int, seed: int) -> Lat
     bins = np.searchsorted(edges, latencies, side="left")
     counts = np.bincount(block * len(edges) + bins, minlength=blocks * len(edges)).reshape(blocks, len(edges))
     weights = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
-    below = np.cumsum(weights @ counts, axis=1)
-    wanted = np.ceil(share * below[:, -1:])
-    return np.asarray(edges[np.argmax(below >= wanted, axis=1)])
+    return edges, np.cumsum(weights.astype(np.float64) @ counts.astype(np.float64), axis=1)
 
 
 def bin_ranks(count: int) -> NDArray[np.intp]:
