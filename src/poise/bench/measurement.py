@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from poise.bench.load import Load
 from poise.bench.samples import Samples
+from poise.bench.stages import Stages
 from poise.bench.traffic import Traffic
 
 SLO_PATTERN = re.compile(r"p(\d{1,2}(?:\.\d)?)\s*(?:<=|=)\s*(\d+(?:\.\d+)?)\s*(us|ms|s)")
@@ -70,6 +71,8 @@ class Measurement:
     warmup: WarmUp
     generator: GeneratorUse
     slos: tuple[Slo, ...] = ()
+    server_stages: Stages | None = None
+    """Where requests spent their time, where the server says so in sums and not with each answer."""
     saturated: bool = False
     """Whether the run was cut short because its queue grew without end."""
     started_at: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from poise.bench.measurement import Measurement
 from poise.bench.search import Search
 from poise.bench.sequential import least_total
 from poise.bench.session import Method, OnTick, measure
+from poise.bench.statistics import MIN_RUNS, across_runs
 from poise.bench.traffic import Traffic
 from poise.bench.verdict import Limits
 
@@ -61,6 +62,22 @@ def sweep(bench: Bench, traffic: Traffic, loads: Sequence[Load]) -> Json:
         if result["verdict"]["status"] == "SATURATED":
             break
     return {**report.head("sweep"), "points": points, "sweep": {"skipped": len(loads) - len(points)}}
+
+
+def repeat(bench: Bench, traffic: Traffic, load: Load, runs: int) -> Json:
+    """The same point several times, with another seed each: what runs tell that one cannot, how they differ."""
+    points = []
+    for number in range(runs):
+        same = replace(load, seed=load.seed + number) if isinstance(load, OpenLoop) else load
+        points.append(bench.point(traffic, same)[1])
+    valid = [point for point in points if point["verdict"]["status"] not in {"INVALID", "SATURATED"}]
+    rows = []
+    for figure in BANDS:
+        values = [value for point in valid if (value := value_of(point, figure))]
+        if len(values) < (MIN_RUNS if figure == "p99_9" else 1):
+            continue
+        rows.append({"figure": figure, **asdict(across_runs(values))})
+    return {**report.head("runs"), "points": points, "runs": {"runs": runs, "valid": len(valid), "figures": rows}}
 
 
 def find_rate(bench: Bench, traffic: Traffic, arrival: str, seed: int, first_rate: float | None = None) -> Json:

@@ -114,7 +114,7 @@ def generator(measurement: Measurement) -> Json:
 
 def server_side(measurement: Measurement, measured: Samples) -> Json:
     """What the server said of itself; null where it said nothing."""
-    found = stages_of(measured, measurement.traffic.rows())
+    found = stages_of(measured, measurement.traffic.rows()) or measurement.server_stages
     if found is None:
         return {"stages": None, "batch_rows": None}
     return {"stages": found.to_json(), "batch_rows": found.batch_rows_json()}

@@ -11,7 +11,7 @@ from poise.bench.verdict import Exit
 
 Json = dict[str, Any]
 
-KINDS = ("point", "sweep", "search", "scenario", "compare")
+KINDS = ("point", "runs", "sweep", "search", "scenario", "compare")
 NEEDED = ("kind", "machine")
 NEEDED_BY_A_POINT = ("target", "load", "qps", "requests", "errors", "latency_ms", "intervals", "verdict", "slo")
 

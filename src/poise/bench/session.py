@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from poise.bench import host
+from poise.bench import host, triton
 from poise.bench.engine import Engine, Taken, Wiring
 from poise.bench.host import HostTimes
 from poise.bench.load import Load, OpenLoop
@@ -20,6 +20,7 @@ from poise.bench.offer import Offer, make_offer
 from poise.bench.samples import Samples, join
 from poise.bench.saturation import is_saturated
 from poise.bench.series import middle
+from poise.bench.stages import Stages
 from poise.bench.tick import Tick
 from poise.bench.traffic import Traffic
 from poise.bench.warmup import LEAST_S, Decision, Window, decide
@@ -52,7 +53,7 @@ def measure(traffic: Traffic, load: Load, method: Method, on_tick: OnTick = lamb
     """
     offer = make_offer(load, traffic, method.duration_s)
     with Engine(traffic, load, method.wiring) as engine:
-        return Session(engine, offer, method, on_tick).run(traffic, load)
+        return Session(engine, offer, method, on_tick, triton.looker(traffic)).run(traffic, load)
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Session:
     offer: Offer
     method: Method
     on_tick: OnTick
+    look: Callable[[], triton.Statistics | None] = lambda: None
     parts: list[Samples] = field(default_factory=list)
     load_until: int = 0
     """When the load that was handed to the engine ends."""
@@ -73,9 +75,9 @@ class Session:
         """From the first request to the last."""
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         start_ns, stable = self.warm_up()
-        before = self.usage()
+        before, looked = self.usage(), self.look()
         end_ns, saturated = self.observe(start_ns, load)
-        after = self.usage()
+        after, looked_after = self.usage(), self.look()
         self.cool_down(end_ns)
         samples, end_ns = limit(join(self.parts), start_ns, end_ns, self.method.requests)
         return Measurement(
@@ -88,6 +90,7 @@ class Session:
             warmup=warmed(samples, start_ns, stable=stable),
             generator=after.since(before),
             slos=self.method.slos,
+            server_stages=told(looked, looked_after, samples.between(start_ns, end_ns)),
             saturated=saturated,
             started_at=started_at,
         )
@@ -217,6 +220,14 @@ def limit(samples: Samples, start_ns: int, end_ns: int, requests: int | None) ->
     last = int(measured.scheduled[requests - 1])
     early = samples.select(samples.scheduled < start_ns)
     return join([early, measured.select(slice(requests))]), last + 1
+
+
+def told(before: triton.Statistics | None, after: triton.Statistics | None, measured: Samples) -> Stages | None:
+    """What the server's own sums say of the window."""
+    if before is None or after is None or not measured.answered.any():
+        return None
+    latency_ms = float(measured.latency_ms()[measured.answered].mean())
+    return triton.stages_between(before, after, latency_ms, int(np.count_nonzero(measured.answered)))
 
 
 def warmed(samples: Samples, start_ns: int, *, stable: bool) -> WarmUp:

@@ -24,6 +24,9 @@ MIN_BLOCKS, MAX_BLOCKS = 25, 50
 BLOCK_TIMES = 16
 """A block is at least so many times as long as samples remember each other."""
 RESAMPLES = 2_000
+RUNS_ONLY = 999
+"""From this percentile on, in thousandths, an interval comes from several runs, at least MIN_RUNS."""
+MIN_RUNS = 5
 BINS = 4_000
 
 Latencies = NDArray[np.float64]
@@ -101,7 +104,8 @@ def intervals(latencies: Latencies, seed: int = 0) -> dict[str, Interval | None]
     The run is cut into 25 to 50 blocks, each at least 16 times as long as samples remember each other; blocks are
     drawn anew 2 000 times (block bootstrap, Künsch 1989), and the spread of the logarithm of a percentile gives a
     t-interval with one degree of freedom less than blocks, scaled by √(B/(B-1)). Too few blocks give no interval, and
-    a percentile that the sample does not support has none.
+    a percentile that the sample does not support has none. Nor has P99.9: what a single run tells of it covers the
+    truth too rarely, so it takes several runs.
     """
     blocks = min(int(len(latencies) / (BLOCK_TIMES * memory(latencies))), MAX_BLOCKS)
     if blocks < MIN_BLOCKS or float(latencies.min()) <= 0:
@@ -111,7 +115,7 @@ def intervals(latencies: Latencies, seed: int = 0) -> dict[str, Interval | None]
     found: dict[str, Interval | None] = {}
     for name, permille in PERMILLES.items():
         value = percentile(latencies, permille)
-        if value is not None:
+        if value is not None and permille < RUNS_ONLY:
             wanted = np.ceil(permille / 1000 * below[:, -1:])
             drawn = np.log(values[np.argmax(below >= wanted, axis=1)])
             half = scale * float(drawn.std())

@@ -50,6 +50,19 @@ def show_sweep(console: Console, result: Json) -> None:
         console.print(f"- {reason}", markup=False)
 
 
+def show_runs(console: Console, result: Json) -> None:
+    """Each run, and what they tell together."""
+    show_sweep(console, result)
+    found = result["runs"]
+    table = Table("figure", "over all runs", "95 % interval", title_justify="left")
+    for row in found["figures"]:
+        write = rate if row["figure"] == "qps" else milliseconds
+        bounds = "-" if row["low"] is None else f"{write(row['low'])} - {write(row['high'])}"
+        table.add_row(percentile_name(row["figure"]), write(row["value"]), bounds)
+    console.print(table)
+    console.print(f"{found['valid']} of {found['runs']} runs are valid and count")
+
+
 def show_search(console: Console, result: Json) -> None:
     """All rates that were tried, and the answer."""
     show_sweep(console, result)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from poise.bench.stages import STAGES, Stages
+from poise.bench.targets.base import TargetOptions
 from poise.bench.targets.v2_rest import V2Rest
+from poise.bench.traffic import Traffic
 from poise.client import CallError
 from poise.client.calls import rest
 
@@ -58,6 +60,21 @@ def fetch(target: V2Rest) -> Statistics:
         return Statistics.of(answer)
     except ValueError as error:
         raise CallError(str(error)) from error
+
+
+def looker(traffic: Traffic) -> Callable[[], Statistics | None]:
+    """How to look at the statistics of the server that gets this traffic: None where it keeps none, or is not asked."""
+    if not traffic.protocol.startswith("v2") or not traffic.url.startswith("http"):
+        return lambda: None
+    target = V2Rest(traffic.url, TargetOptions(traffic.model, traffic.version, headers=traffic.requests[0].headers))
+
+    def look() -> Statistics | None:
+        try:
+            return fetch(target)
+        except CallError:
+            return None
+
+    return look
 
 
 def stages_between(before: Statistics, after: Statistics, latency_ms: float, answers: int) -> Stages | None:

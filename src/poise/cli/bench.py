@@ -15,7 +15,7 @@ from poise.bench.modes import Bench
 from poise.bench.progress import Progress
 from poise.bench.scenarios import SCENARIOS
 from poise.bench.self_test import run_self_test
-from poise.bench.table import show_comparison, show_point, show_scenario, show_search, show_sweep
+from poise.bench.table import show_comparison, show_point, show_runs, show_scenario, show_search, show_sweep
 from poise.bench.traffic import Traffic
 from poise.bench.verdict import Exit, Limits
 from poise.cli.bench_group import BenchGroup
@@ -42,6 +42,7 @@ def bench() -> None:
 @payload_options
 @click.option("--against", callback=check_target, metavar="TARGET", help="Compare with a second server, run in turn.")
 @click.option("--pairs", type=click.IntRange(1, 1000), default=8, show_default=True, help="Of runs, with --against.")
+@click.option("--runs", type=click.IntRange(1, 1000), default=1, help="Repeat a point, and tell how runs differ. [1]")
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="One of MLPerf's, unofficially.")
 @click.option("--quick", is_flag=True, help="A scenario in a tenth of its time.")
 @click.option(
@@ -99,6 +100,8 @@ def measure(console: Console, target: str, options: Json) -> Json:
             result = modes.scenario(bench, traffic, chosen, options["seed"])
         elif not loads:
             result = modes.find_rate(bench, traffic, options["arrival"], options["seed"])
+        elif options["runs"] > 1:
+            result = modes.repeat(bench, traffic, only(loads, "--runs"), options["runs"])
         elif len(loads) > 1:
             result = modes.sweep(bench, traffic, loads)
         else:
@@ -130,6 +133,7 @@ def only(loads: list[Load], option: str) -> Load:
 
 SHOW = {
     "point": show_point,
+    "runs": show_runs,
     "sweep": show_sweep,
     "search": show_search,
     "scenario": show_scenario,

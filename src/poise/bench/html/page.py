@@ -48,7 +48,13 @@ def page(result: Json) -> str:
 def title(result: Json, points: Sequence[Json], *, plain: bool = False) -> str:
     target = points[0]["target"] if points else {"model": "", "url": ""}
     text = f"{target['model'] or 'requests'} at {target['url']}"
-    words = {"point": "", "sweep": ", several loads", "search": ", highest rate", "scenario": ", scenario"}
+    words = {
+        "point": "",
+        "runs": ", several runs",
+        "sweep": ", several loads",
+        "search": ", highest rate",
+        "scenario": ", scenario",
+    }
     text += words.get(result["kind"], ", comparison")
     return text if plain else escape(text)
 
@@ -64,6 +70,7 @@ def lead(result: Json) -> str:
         return scenario_lead(result["scenario"])
     leads: dict[str, Callable[[], str]] = {
         "point": lambda: verdict(result),
+        "runs": lambda: sweep_lead(result["points"]),
         "sweep": lambda: sweep_lead(result["points"]),
         "search": lambda: rate_lead(result["search"]),
         "compare": lambda: comparison_lead(result["compare"]),
@@ -122,6 +129,8 @@ def sections(result: Json, points: Sequence[Json]) -> Iterator[tuple[str, str]]:
             "B divided by A",
             figures.comparison_chart(result["compare"]["figures"]) + comparison_table(result["compare"]),
         )
+    if result["kind"] == "runs":
+        yield "Over all runs", runs_table(result["runs"])
     yield "Latency by rate", figures.load_curve(points)
     if len(points) > 1:
         yield "All points", points_table(points)
@@ -197,6 +206,18 @@ def points_table(points: Sequence[Json]) -> str:
 
 def key_of(index: int, key: str) -> str:
     return f' data-key="points.{index}.{key}"' if key else ""
+
+
+def runs_table(found: Json) -> str:
+    """What several runs tell together."""
+    rows = []
+    for index, row in enumerate(found["figures"]):
+        write = rate if row["figure"] == "qps" else milliseconds
+        bounds = "-" if row["low"] is None else f"{write(row['low'])} - {write(row['high'])}"
+        value = f'<td data-key="runs.figures.{index}.value">{write(row["value"])}</td>'
+        name = f'<th scope="row">{percentile_name(row["figure"])}</th>'
+        rows.append(f"<tr>{name}{value}<td>{bounds}</td></tr>")
+    return f'<div class="scroll"><table><tbody>{"".join(rows)}</tbody></table></div>'
 
 
 def comparison_table(found: Json) -> str:
