@@ -30,7 +30,8 @@ def measured(monkeypatch):
         samples = make_samples(scheduled, scheduled + int(state["latency_ms"] * 1e6))
         return Measurement(
             load, traffic, samples, 0, 10 * S, method.wiring.timeout_s, WarmUp(2.0, 100, True, 5.0),
-            GeneratorUse(1, 4, state["cpu_share"], 0.5), method.slos, saturated=state["saturated"], started_at="2026-01-01T00:00:00+00:00",
+            GeneratorUse(1, 4, state["cpu_share"], 0.5), method.slos,
+            saturated=state["saturated"], started_at="2026-01-01T00:00:00+00:00",
         )  # fmt: skip
 
     monkeypatch.setattr(bench_module, "make_traffic", lambda *_: TRAFFIC)

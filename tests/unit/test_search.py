@@ -29,7 +29,8 @@ class Server:
         latency = np.random.default_rng([seed, int(rate)]).exponential(mean, count)
         return Measurement(
             OpenLoop(rate), TRAFFIC, make_samples(scheduled, scheduled + (latency * S).astype(np.int64)), 0,
-            int(20 * stretch * S), 10, WarmUp(1, 1, True, None), GeneratorUse(1, 1, self.cpu_share), (SLO,), saturated=saturated,
+            int(20 * stretch * S), 10, WarmUp(1, 1, True, None), GeneratorUse(1, 1, self.cpu_share), (SLO,),
+            saturated=saturated,
         )  # fmt: skip
 
 
