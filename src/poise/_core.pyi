@@ -8,7 +8,7 @@ input "default", base64 of the TensorProto that it is when a request leaves it o
 """
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 from typing_extensions import Buffer as SupportsBuffer
 
@@ -176,7 +176,7 @@ class LoadGenerator:
     All times are nanoseconds since the start of the session, on one monotonic clock.
     """
 
-    def __init__(self, plan_json: str, bodies: Sequence[bytes]) -> None:
+    def __new__(cls, plan_json: str, bodies: Sequence[bytes]) -> Self:
         """Connect, as the plan says (`poise.bench.session`), with one body for each of its requests.
 
         Raises ValueError for a plan that makes no sense, ConnectionError when the server cannot be reached.
