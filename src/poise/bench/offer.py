@@ -12,7 +12,7 @@ from poise.bench.load import ClosedLoop, Load, OpenLoop
 from poise.bench.traffic import Traffic
 
 S = 1_000_000_000
-MAX_ARRIVALS = 50_000_000
+MAX_ARRIVALS = 20_000_000
 """Longest schedule of one measurement: what it takes is held in memory."""
 CLOSED_CHOICES = 1 << 16
 """So many choices of requests are made for a closed loop, which goes through them again and again."""

@@ -26,6 +26,8 @@ from poise.bench.traffic import Traffic
 from poise.bench.warmup import LEAST_S, Decision, Window, decide
 
 S = 1_000_000_000
+MAX_SAMPLES = 20_000_000
+"""So many requests end a measurement whatever its time: each takes some 50 bytes, and more while they are judged."""
 LOOK_S = 0.1
 """How often, at the end, it is seen whether all has ended."""
 
@@ -66,6 +68,10 @@ class Session:
     on_tick: OnTick
     look: Callable[[], triton.Statistics | None] = lambda: None
     parts: list[Samples] = field(default_factory=list)
+    start_ns: int | None = None
+    """When the measurement begins, once that is known."""
+    counted: int = 0
+    """Measured requests that have ended."""
     load_until: int = 0
     """When the load that was handed to the engine ends."""
     pieces: int = 0
@@ -129,7 +135,7 @@ class Session:
             in_flight.append(tick.in_flight)
             if isinstance(load, OpenLoop) and is_saturated(in_flight, load.rate):
                 return self.engine.now_ns(), True
-            if self.method.requests and self.counted(start_ns) >= self.method.requests:
+            if self.counted >= min(self.method.requests or MAX_SAMPLES, MAX_SAMPLES):
                 return self.engine.now_ns(), False
         return end_ns, False
 
@@ -155,6 +161,7 @@ class Session:
 
     def feed_measured(self, start_ns: int) -> None:
         """The whole measurement."""
+        self.start_ns = start_ns
         piece = self.offer.measured(start_ns)
         if piece is not None and self.method.duration_s is not None:
             self.engine.feed(*piece)
@@ -186,11 +193,9 @@ class Session:
     def take(self, limit_s: float) -> Taken:
         taken = self.engine.take(max(limit_s, 0.0))
         self.parts.append(taken.samples)
+        if self.start_ns is not None:
+            self.counted += int(np.count_nonzero(taken.samples.scheduled >= self.start_ns))
         return taken
-
-    def counted(self, start_ns: int) -> int:
-        """How many measured requests have ended."""
-        return sum(int(np.count_nonzero(part.scheduled >= start_ns)) for part in self.parts)
 
     def usage(self) -> Usage:
         taken = self.take(0.0)
