@@ -4,7 +4,6 @@ import threading
 
 import numpy as np
 import pytest
-from tests.support.fake_engine import S, make_samples
 
 from poise.bench.cluster.coordinator import Cluster
 from poise.bench.cluster.wire import Job, read_job
@@ -15,6 +14,7 @@ from poise.bench.session import Method
 from poise.bench.tick import Tick
 from poise.bench.traffic import Traffic, WireRequest
 from poise.cli.bench_token import make_worker
+from support.fake_engine import S, make_samples
 
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"\x00\xff", (("k", "v"),), rows=3),), (2.0,), model="m")
 TICK = Tick("measuring", 1, 10, 5.0, 1.0, None, 0, 3)

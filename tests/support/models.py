@@ -56,6 +56,19 @@ class Alone(Model):
         return {"y": np.asarray(inputs["x"] * 2, np.float32)}
 
 
+class Slow(Model):
+    """Takes its time for every batch, however large."""
+
+    def __init__(self, seconds=0.02):
+        self.inputs = {"x": ("float", [-1, 2])}
+        self.outputs = {"y": ("float", [-1, 2])}
+        self.seconds = seconds
+
+    def predict(self, inputs):
+        time.sleep(self.seconds)
+        return {"y": inputs["x"]}
+
+
 class Counter(Model):
     """Takes nothing."""
 

@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.support.fake_engine import S, make_samples
 
 from poise.bench import session
 from poise.bench.engine import Wiring, plan_json
@@ -14,6 +13,7 @@ from poise.bench.traffic import Traffic, WireRequest
 from poise.cli import bench as bench_module
 from poise.cli.bench import bench
 from poise.client import CallError
+from support.fake_engine import S, make_samples
 
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x", (("k", "v"),)),), model="m")
 

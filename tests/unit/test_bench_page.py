@@ -3,7 +3,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from tests.support.fake_engine import S, make_samples
 
 from poise.bench import modes, report
 from poise.bench.html.page import page
@@ -12,6 +11,7 @@ from poise.bench.load import ClosedLoop, OpenLoop
 from poise.bench.measurement import GeneratorUse, Measurement, Slo, WarmUp
 from poise.bench.traffic import Traffic, WireRequest
 from poise.bench.words import milliseconds, rate
+from support.fake_engine import S, make_samples
 
 VOID = {"meta", "br", "path", "rect", "circle"}
 

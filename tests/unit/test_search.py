@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from tests.support.fake_engine import S, make_samples
 
 from poise.bench.load import OpenLoop
 from poise.bench.measurement import GeneratorUse, Measurement, Slo, WarmUp
 from poise.bench.search import GAP, Search
 from poise.bench.sequential import Answer
 from poise.bench.traffic import Traffic, WireRequest
+from support.fake_engine import S, make_samples
 
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x"),))
 SLO = Slo(99, 50)

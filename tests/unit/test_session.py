@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from tests.support.fake_engine import FakeEngine, S
 
 from poise.bench.engine import Wiring
 from poise.bench.load import ClosedLoop, OpenLoop
 from poise.bench.offer import make_offer
 from poise.bench.session import Method, Session
 from poise.bench.traffic import Traffic, WireRequest
+from support.fake_engine import FakeEngine, S
 
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x"),))
 

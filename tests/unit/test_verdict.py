@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support.fake_engine import S, make_samples
 
 from poise.bench.load import ClosedLoop, OpenLoop
 from poise.bench.measurement import GeneratorUse, Measurement, Slo, WarmUp
@@ -10,6 +9,7 @@ from poise.bench.saturation import is_saturated
 from poise.bench.traffic import Traffic, WireRequest
 from poise.bench.verdict import Exit, Status, judge
 from poise.bench.warmup import Decision, Window, decide
+from support.fake_engine import S, make_samples
 
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x"),))
 

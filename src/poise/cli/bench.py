@@ -206,7 +206,8 @@ def worker(listen: str, token_file: Path | None) -> None:
         server = make_worker(listen, read_token(token_file))
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(f"waiting for jobs on {listen}")
+    host, port = server.server_address[:2]
+    click.echo(f"waiting for jobs on {host!s}:{port}")
     with server:
         try:
             server.serve_forever()

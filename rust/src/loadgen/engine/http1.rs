@@ -288,4 +288,30 @@ mod tests {
         wire.abandon(&mut ended);
         assert_eq!((ended[0].token, ended[0].outcome), (7, Outcome::TRANSPORT));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_of_a_peer_are_too_odd(head in "HTTP/1\\.1 [0-9]{3} .{0,9}", rest in odd_rest(), step in 1_usize..40) {
+            let (mut wire, result, mut ended) = answer(&[head.as_bytes(), &rest].concat(), step);
+            if result.is_ok() {
+                wire.end_of_input(&mut ended);
+            }
+            wire.abandon(&mut ended);
+            proptest::prop_assert_eq!(ended.len(), 1);
+        }
+    }
+
+    /// Fields, sizes of chunks and bodies in any order, and junk.
+    fn odd_rest() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+        use proptest::prelude::*;
+        let piece = prop_oneof![
+            Just("\r\n".to_owned()),
+            Just("\r\ntransfer-encoding: chunked\r\n\r\n".to_owned()),
+            (0_u64..40).prop_map(|length| format!("\r\ncontent-length: {length}\r\n\r\n")),
+            any::<u64>().prop_map(|size| format!("{size:x}\r\n")),
+            Just("0\r\n\r\n".to_owned()),
+            ".{0,20}",
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat().into_bytes())
+    }
 }

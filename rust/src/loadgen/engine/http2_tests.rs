@@ -216,3 +216,33 @@ fn blocks_may_come_in_parts_up_to_a_bound() {
     let part = frame(kind::CONTINUATION, 0, 3, &[0; 16_000]);
     assert!((0..9).any(|_| receive(&mut wire, &part).is_err()));
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_of_a_peer_are_too_odd(parts in proptest::collection::vec(odd_frame(), 0..40), junk: Vec<u8>, step in 1_usize..50) {
+        let mut wire = ready(&[]);
+        (0..3).for_each(|token| _ = wire.start(token, &request(70_000), true));
+        let bytes = [parts.concat(), junk].concat();
+        let (mut ended, mut broken) = (Vec::new(), false);
+        for part in bytes.chunks(step) {
+            broken = broken || wire.receive(part, &mut ended).is_err();
+        }
+        wire.abandon(&mut ended);
+        let mut tokens: Vec<_> = ended.iter().map(|each| each.token).collect();
+        tokens.sort_unstable();
+        // Whatever came, every request ended once.
+        proptest::prop_assert_eq!(tokens, [0, 1, 2]);
+    }
+}
+
+/// A frame of any kind, about a stream that there may be, with a payload that may make sense.
+fn odd_frame() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::*;
+    let payload = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..60),
+        any::<[u32; 2]>().prop_map(|numbers| numbers.map(u32::to_be_bytes).concat()),
+        Just(vec![0x88]),
+    ];
+    (0_u8..11, any::<u8>(), 0_u32..8, payload)
+        .prop_map(|(kind, flags, stream, payload)| frame(kind, flags, stream, &payload))
+}
