@@ -193,10 +193,10 @@ class LoadGenerator:
     def take(self, limit_s: float) -> dict[str, Any]:
         """What came since the last time, after `limit_s` seconds or when all has ended, whichever is first.
 
-        Columns as bytes: scheduled, sent (-1: never), done (int64); outcome (uint16); choice, queue_us, batch_us,
-        execute_us, batch_rows (uint32; all ones: unknown). Beside them settled_ns, up to when every request that was
-        due has been told of; ended; in_flight; connections; and cpu_ns of each thread. Raises ConnectionError when a
-        thread failed.
+        Columns as bytes: scheduled, issued, sent (-1: never), done (int64); outcome (uint16); choice, queue_us,
+        batch_us, execute_us, batch_rows (uint32; all ones: unknown). Beside them settled_ns, up to when every request
+        that was due has been told of; ended; in_flight; connections; and cpu_ns of each thread. Raises ConnectionError
+        when a thread failed.
         """
 
     def close(self) -> None:

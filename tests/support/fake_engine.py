@@ -15,6 +15,7 @@ def make_samples(scheduled, done, outcome=None, labels=("OK",), **columns):
     count = len(scheduled)
     plain = {
         "scheduled": np.asarray(scheduled, np.int64),
+        "issued": np.asarray(scheduled, np.int64),
         "sent": np.asarray(scheduled, np.int64),
         "done": np.asarray(done, np.int64),
         "outcome": np.zeros(count, np.uint16) if outcome is None else np.asarray(outcome, np.uint16),

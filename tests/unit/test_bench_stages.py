@@ -19,6 +19,7 @@ def made(latency_us, queue, batch, execute, rows, *, choice=0, outcome=0) -> Sam
     scheduled = np.arange(count, dtype=np.int64) * 1000
     return Samples(
         scheduled=scheduled,
+        issued=scheduled,
         sent=scheduled,
         done=scheduled + np.asarray(latency_us, np.int64) * 1000,
         outcome=column(outcome, np.uint16),

@@ -16,7 +16,7 @@ MS = 1_000_000
 def measurement(sent: list[int], start: int, end: int) -> Measurement:
     sent = np.array(sent)
     zeros = np.zeros(len(sent), np.uint32)
-    samples = Samples(sent, sent, sent + 1, zeros.astype(np.uint16), zeros, zeros, zeros, zeros, zeros)
+    samples = Samples(sent, sent, sent, sent + 1, zeros.astype(np.uint16), zeros, zeros, zeros, zeros, zeros)
     traffic = Traffic("grpc://h:1", (WireRequest("/s/m", b""),))
     warmup, generator = WarmUp(0.0, 0, True, None), GeneratorUse(1, 1, 0.1)
     return Measurement(OpenLoop(1.0), traffic, samples, start, end, 1.0, warmup, generator)

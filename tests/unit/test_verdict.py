@@ -14,11 +14,14 @@ from support.fake_engine import S, make_samples
 TRAFFIC = Traffic("grpc://h:1", (WireRequest("/a/B", b"x"),))
 
 
-def measurement(latency_ms=10.0, count=2_000, lag_ms=0.0, errors=0, load=OpenLoop(200)):  # noqa: B008
+def measurement(latency_ms=10.0, count=2_000, lag_ms=0.0, wait_ms=0.0, errors=0, load=OpenLoop(200)):  # noqa: B008
     scheduled = np.arange(count) * (S // 200)
     done = scheduled + (np.broadcast_to(latency_ms, count) * 1e6).astype(np.int64)
     outcome = (np.arange(count) < errors).astype(np.uint16)
-    samples = make_samples(scheduled, done, outcome, ("OK", "UNAVAILABLE"), sent=scheduled + int(lag_ms * 1e6))
+    issued = scheduled + int(lag_ms * 1e6)
+    samples = make_samples(
+        scheduled, done, outcome, ("OK", "UNAVAILABLE"), issued=issued, sent=issued + int(wait_ms * 1e6)
+    )
     end_ns = int(count / 200 * S)
     return Measurement(load, TRAFFIC, samples, 0, end_ns, 10, WarmUp(3.0, 100, True, 5.0), GeneratorUse(1, 4, 0.1))
 
@@ -31,7 +34,9 @@ GOOD = measurement()
     [
         (GOOD, Status.VALID, None),
         (measurement(count=50), Status.INVALID, "only 50 requests"),
-        (measurement(lag_ms=2.0), Status.INVALID, "sent late"),
+        (measurement(lag_ms=2.0), Status.INVALID, "the generator was late"),
+        (measurement(wait_ms=2.0), Status.INVALID, "waited for a connection"),
+        (measurement(latency_ms=100.0, wait_ms=2.0), Status.VALID, None),
         (measurement(latency_ms=100.0, lag_ms=2.0), Status.VALID, None),
         (measurement(lag_ms=2.0, load=ClosedLoop(2)), Status.VALID, None),
         (measurement(errors=3), Status.INVALID, "3 of 2000 requests failed"),
@@ -39,6 +44,7 @@ GOOD = measurement()
         (replace(GOOD, generator=GeneratorUse(1, 4, 0.9)), Status.INVALID, "90% of a core"),
         (replace(GOOD, warmup=WarmUp(31.0, 1, False, None)), Status.UNSTABLE, "not settled after 31 s"),
         (measurement(latency_ms=np.where(np.arange(2_000) < 1_000, 10, 11)), Status.UNSTABLE, "first half"),
+        (measurement(latency_ms=np.where(np.arange(2_000) < 1_000, 0.20, 0.24)), Status.VALID, None),
         (replace(GOOD, saturated=True), Status.SATURATED, "grew without end"),
         (replace(measurement(errors=900), saturated=True), Status.SATURATED, "grew without end"),
     ],
@@ -82,6 +88,7 @@ def test_a_queue_that_grows_steadily_is_saturated(in_flight, saturated):
         ([10, 10, 10], 10, Decision.GO_ON),
         ([10, 10, 10.6], 100, Decision.GO_ON),
         ([90, 50, 10, 10, 10.4], 100, Decision.STABLE),
+        ([0.2, 0.22, 0.24], 100, Decision.STABLE),
         ([10, None, 10, 10], 100, Decision.GO_ON),
         ([10, 20] * 15, 100, Decision.CAP_REACHED),
     ],

@@ -88,6 +88,7 @@ fn columns<'py>(py: Python<'py>, taken: &Taken) -> PyResult<Bound<'py, PyDict>> 
         dict.set_item(name, PyBytes::new(py, &bytes))
     };
     add("scheduled", 8, &|sample, out| out.extend(sample.scheduled.to_ne_bytes()))?;
+    add("issued", 8, &|sample, out| out.extend(sample.issued.to_ne_bytes()))?;
     add("sent", 8, &|sample, out| out.extend(sample.sent.to_ne_bytes()))?;
     add("done", 8, &|sample, out| out.extend(sample.done.to_ne_bytes()))?;
     add("outcome", 2, &|sample, out| out.extend(sample.outcome.0.to_ne_bytes()))?;

@@ -19,7 +19,13 @@ MAX_SHARED_CONNECTIONS = 8
 MAX_OWN_CONNECTIONS = 256
 """Over HTTP/1.1 each request under way has a connection of its own; an open loop makes up to so many."""
 
-TYPES: dict[str, Any] = {"scheduled": np.int64, "sent": np.int64, "done": np.int64, "outcome": np.uint16}
+TYPES: dict[str, Any] = {
+    "scheduled": np.int64,
+    "issued": np.int64,
+    "sent": np.int64,
+    "done": np.int64,
+    "outcome": np.uint16,
+}
 """Of the columns that are not uint32."""
 
 

@@ -92,9 +92,10 @@ def known(values: Latencies) -> Latencies:
 
 
 def lag(measured: Samples) -> Json:
-    """How late requests were sent."""
+    """How late requests were sent, and which part of the P99 was the generator's, which waited for a connection."""
     found = summary(measured.send_lag_ms())
-    return {name: found[name] for name in ("p50", "p99", "max")}
+    parts = {"generator_p99": percentile(measured.issue_lag_ms(), 990), "wait_p99": percentile(measured.wait_ms(), 990)}
+    return {name: found[name] for name in ("p50", "p99", "max")} | parts
 
 
 def slo_result(slo: Slo, measured: Samples) -> Json:

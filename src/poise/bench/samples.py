@@ -27,7 +27,10 @@ class Samples:
     """
 
     scheduled: NDArray[np.int64]
+    issued: NDArray[np.int64]
+    """When the generator got to it: later than `scheduled` only because its thread did not run in time."""
     sent: NDArray[np.int64]
+    """When it was handed to a connection: later than `issued` because all were taken."""
     done: NDArray[np.int64]
     outcome: NDArray[np.uint16]
     """Index into `labels`."""
@@ -75,6 +78,14 @@ class Samples:
     def send_lag_ms(self) -> NDArray[np.float64]:
         """(N,): from the scheduled send to the actual one; for those never sent, to their end."""
         return (np.where(self.sent == NEVER, self.done, self.sent) - self.scheduled) / 1e6
+
+    def issue_lag_ms(self) -> NDArray[np.float64]:
+        """(N,): how late the generator itself was."""
+        return (self.issued - self.scheduled) / 1e6
+
+    def wait_ms(self) -> NDArray[np.float64]:
+        """(N,): how long a request waited for a connection; for those never sent, until their end."""
+        return (np.where(self.sent == NEVER, self.done, self.sent) - self.issued) / 1e6
 
     def errors(self) -> dict[str, int]:
         """How many requests ended with each error."""

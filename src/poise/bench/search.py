@@ -13,7 +13,7 @@ import numpy as np
 
 from poise.bench.measurement import Measurement, Slo
 from poise.bench.sequential import Answer, answer, effective
-from poise.bench.verdict import Limits, Status, judge
+from poise.bench.verdict import Limits, generator_reasons
 
 GROWTH = 2.0
 GAP = 1.03
@@ -21,6 +21,8 @@ GAP = 1.03
 CONFIRMATIONS = 3
 MAX_DOUBLINGS = 2
 """A rate that could be judged neither way is measured so many times more, each time for twice as long."""
+MAX_LATE = 2
+"""So often a rate is measured again because the generator was late."""
 MAX_TRIALS = 40
 HOPE = 0.5
 """A rate with at most half as many requests over the limit as are allowed looks well."""
@@ -91,26 +93,35 @@ class Search:
         return following
 
     def judge_rate(self, rate: float, seed: int | None = None) -> bool:
-        """Measure a rate until its test has an answer; unknown in the end counts as failed."""
-        said, counts = Answer.UNKNOWN, [(0.0, 0.0)] * len(self.slos)
-        for doubling in range(MAX_DOUBLINGS + 1):
-            number = len(self.trials) if seed is None else seed + doubling
+        """Measure a rate until its test has an answer; unknown in the end counts as failed.
+
+        What passes though the generator was late passes: its lag is in the latencies. What does not is measured again,
+        and after a few times the search ends, since it would tell of the generator.
+        """
+        said, counts, late = Answer.UNKNOWN, [(0.0, 0.0)] * len(self.slos), 0
+        doubling = 0
+        while said is Answer.UNKNOWN and doubling <= MAX_DOUBLINGS:
+            number = len(self.trials) if seed is None else seed + doubling + late
             measurement = self.measure(rate, number, float(2**doubling))
-            invalid = invalid_reason(measurement, self.limits)
-            counts = [add(count, over_limit(measurement, slo)) for count, slo in zip(counts, self.slos, strict=True)]
-            said = Answer.FAILED if measurement.saturated else joint(counts, self.slos)
+            found = [over_limit(measurement, slo) for slo in self.slos]
+            summed = [add(count, new) for count, new in zip(counts, found, strict=True)]
+            said = Answer.FAILED if measurement.saturated else joint(summed, self.slos)
+            invalid = "" if said is Answer.PASSED else invalid_reason(measurement, self.limits)
             self.trials.append(Trial(rate, said, measurement, invalid))
-            if invalid:
+            if not invalid:
+                counts, doubling = summed, doubling + 1
+            elif late == MAX_LATE:
                 self.stopped = invalid
                 return False
-            if said is not Answer.UNKNOWN:
-                break
-        shares = [
-            over / max(count, 1) / (1 - slo.percentile / 100)
-            for (count, over), slo in zip(counts, self.slos, strict=True)
-        ]
-        self.note(rate, said, hopeful=max(shares) <= HOPE)
+            else:
+                said, late = Answer.UNKNOWN, late + 1
+        self.note(rate, said, hopeful=max(self.shares(counts)) <= HOPE)
         return True
+
+    def shares(self, counts: Sequence[tuple[float, float]]) -> list[float]:
+        """Requests over each limit, as a share of those that are allowed to be."""
+        allowed = [count * (1 - slo.percentile / 100) for (count, _), slo in zip(counts, self.slos, strict=True)]
+        return [over / max(most, 1e-9) for (_, over), most in zip(counts, allowed, strict=True)]
 
     def note(self, rate: float, said: Answer, *, hopeful: bool) -> None:
         """What an answer means for the gap. Unknown counts as failed, unless hardly any request was over the limit."""
@@ -154,7 +165,5 @@ def joint(counts: Sequence[tuple[float, float]], slos: Sequence[Slo]) -> Answer:
 
 
 def invalid_reason(measurement: Measurement, limits: Limits) -> str:
-    """Why the generator, not the server, was the limit. Errors and latencies are what the search is about."""
-    relaxed = Limits(limits.send_lag_ms, limits.send_lag_share, limits.achieved_share, limits.cpu_share, 1.0, 1, np.inf)
-    verdict = judge(measurement, relaxed)
-    return verdict.reasons[0] if verdict.status is Status.INVALID else ""
+    """Why the generator, not the server, was the limit. Errors, waits and latencies are what the search is about."""
+    return next(generator_reasons(measurement, measurement.measured(), limits), "")

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from poise.bench.statistics import PERMILLES, least_count
-from poise.bench.words import load_words, milliseconds, percentile_name, rate, span
+from poise.bench.words import lag_words, load_words, milliseconds, percentile_name, rate, span
 
 Json = dict[str, Any]
 Row = tuple[str, str, str]
@@ -132,7 +132,7 @@ def rows(result: Json) -> Iterator[Row]:
     yield from latency_rows(result)
     yield "service time P99", milliseconds(result["service_ms"]["p99"]), "from the actual send"
     yield from stage_rows(result)
-    yield "send lag P99", milliseconds(result["send_lag_ms"]["p99"]), "of the generator itself"
+    yield "send lag P99", milliseconds(result["send_lag_ms"]["p99"]), lag_words(result["send_lag_ms"])
     for slo in result["slo"]:
         word = {True: "met", False: "MISSED", None: "too few requests to tell"}[slo["met"]]
         yield (

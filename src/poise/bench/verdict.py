@@ -12,6 +12,7 @@ from poise.bench.load import OpenLoop
 from poise.bench.measurement import Measurement
 from poise.bench.samples import Samples
 from poise.bench.statistics import percentile
+from poise.bench.warmup import are_same
 
 
 class Status(Enum):
@@ -47,8 +48,6 @@ class Limits:
     cpu_share: float = 0.8
     error_share: float = 0.001
     least_requests: int = 100
-    drift: float = 0.05
-    """Medians of the two halves differ by at most this share."""
     least_for_drift: int = 1_000
 
 
@@ -90,6 +89,7 @@ def invalid_reasons(measurement: Measurement, measured: Samples, limits: Limits)
         )
         return
     yield from generator_reasons(measurement, measured, limits)
+    yield from connection_reasons(measurement, measured, limits)
     errors = sum(measured.errors().values())
     if errors > limits.error_share * len(measured):
         most = max(measured.errors().items(), key=lambda item: item[1])
@@ -109,19 +109,33 @@ def generator_reasons(measurement: Measurement, measured: Samples, limits: Limit
         )
     if not isinstance(measurement.load, OpenLoop):
         return
-    lag_ms = percentile(measured.send_lag_ms(), 990) or 0.0
     median_ms = percentile(measured.latency_ms()[measured.timed], 500) or 0.0
     allowed_ms = max(limits.send_lag_ms, limits.send_lag_share * median_ms)
+    lag_ms = percentile(measured.issue_lag_ms(), 990) or 0.0
     if lag_ms > allowed_ms:
         yield (
-            f"requests were sent late: P99 of the send lag is {lag_ms:.2f} ms, more than {allowed_ms:.2f} ms. The "
-            "generator's machine was too busy, or all connections were taken; offer less, or give more --connections, "
-            "--threads or --workers"
+            f"the generator was late: P99 of its lag is {lag_ms:.2f} ms, more than {allowed_ms:.2f} ms. Its machine "
+            "was too busy for this rate; offer less, or give more --threads, or --workers on other machines"
         )
     achieved = float(np.count_nonzero(measured.answered)) / len(measured)
     errors = sum(measured.errors().values())
     if achieved < limits.achieved_share and not errors:
         yield f"only {achieved:.1%} of the offered requests were answered"
+
+
+def connection_reasons(measurement: Measurement, measured: Samples, limits: Limits) -> Iterator[str]:
+    """Why the figures would tell of how many connections there are."""
+    if not isinstance(measurement.load, OpenLoop):
+        return
+    wait_ms = percentile(measured.wait_ms(), 990) or 0.0
+    service_ms = percentile(measured.latency_ms()[measured.timed], 500) or 0.0
+    allowed_ms = max(limits.send_lag_ms, limits.send_lag_share * service_ms)
+    if wait_ms > allowed_ms:
+        yield (
+            f"requests waited for a connection: P99 {wait_ms:.2f} ms, more than {allowed_ms:.2f} ms. All "
+            f"{measurement.generator.connections} were taken, or the server took no more; give more --connections, or "
+            "offer less"
+        )
 
 
 def saturation_reasons(measurement: Measurement) -> Iterator[str]:
@@ -147,7 +161,7 @@ def drift_reasons(measurement: Measurement, measured: Samples, limits: Limits) -
     middle = len(timed) // 2
     halves = [percentile(part, 500) for part in (timed.latency_ms()[:middle], timed.latency_ms()[middle:])]
     first, second = (value or 0.0 for value in halves)
-    if first and second and max(first, second) > (1 + limits.drift) * min(first, second):
+    if first and second and not are_same(min(first, second), max(first, second)):
         yield (
             f"the median was {first:.3g} ms in the first half and {second:.3g} ms in the second: the server, or this "
             "machine, changed on the way; measure longer, on a quieter machine"

@@ -11,7 +11,9 @@ LEAST_REQUESTS = 200
 MOST_S = 30
 STEADY_WINDOWS = 3
 SPREAD = 0.05
-"""P50 of the last windows may differ by so much."""
+"""Medians may differ by this share and still be the same,"""
+NOISE_MS = 0.05
+"""or by what threads take to wake up, which changes with whatever else a machine does."""
 
 
 class Decision(Enum):
@@ -46,4 +48,9 @@ def decide(windows: Sequence[Window], fixed_s: float | None = None) -> Decision:
 
 def is_steady(windows: Sequence[Window]) -> bool:
     medians = [window.p50_ms for window in windows if window.p50_ms is not None]
-    return len(medians) == STEADY_WINDOWS and max(medians) <= min(medians) * (1 + SPREAD)
+    return len(medians) == STEADY_WINDOWS and are_same(min(medians), max(medians))
+
+
+def are_same(low_ms: float, high_ms: float) -> bool:
+    """Whether two medians differ by no more than they do on an idle machine."""
+    return high_ms <= max(low_ms * (1 + SPREAD), low_ms + NOISE_MS)

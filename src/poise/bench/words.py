@@ -33,3 +33,8 @@ def load_words(load: dict[str, Any]) -> str:
 def percentile_name(name: str) -> str:
     """P99.9 for p99_9."""
     return name.replace("_", ".").replace("p", "P") if name.startswith("p") else name
+
+
+def lag_words(lag: dict[str, Any]) -> str:
+    """Whose lag it was."""
+    return f"generator {milliseconds(lag['generator_p99'])}, for a connection {milliseconds(lag['wait_p99'])}"

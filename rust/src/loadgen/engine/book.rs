@@ -10,6 +10,7 @@ use super::sample::NEVER;
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub due: Due,
+    pub issued: i64,
     pub sent: i64,
     /// Connection and stream, once it is on its way.
     pub place: Option<(usize, u32)>,
@@ -35,9 +36,9 @@ impl Book {
         self.entries.len()
     }
 
-    pub fn add(&mut self, due: Due) -> u32 {
+    pub fn add(&mut self, due: Due, issued: i64) -> u32 {
         self.serial += 1;
-        let token = self.entries.insert(Entry { due, sent: NEVER, place: None, serial: self.serial }) as u32;
+        let token = self.entries.insert(Entry { due, issued, sent: NEVER, place: None, serial: self.serial }) as u32;
         self.deadlines.push_back((due.at.saturating_add(self.timeout_ns), token, self.serial));
         token
     }
@@ -81,10 +82,10 @@ mod tests {
     fn only_what_is_still_under_way_expires() {
         let mut book = Book::new(100);
         let due = |at| Due { at, choice: 0, home: None };
-        let first = book.add(due(1));
-        let second = book.add(due(2));
+        let first = book.add(due(1), 1);
+        let second = book.add(due(2), 2);
         book.remove(first);
-        let reused = book.add(due(50));
+        let reused = book.add(due(50), 50);
         assert_eq!((reused, book.next_deadline(), book.len()), (first, Some(102), 2));
         assert_eq!(book.oldest(), Some(2));
         assert_eq!((book.expired(101), book.expired(102)), (None, Some(second)));

@@ -144,10 +144,10 @@ impl Generator {
         while let Some(due) = self.arrivals.take(now) {
             if self.book.len() >= self.setup.max_in_flight {
                 let (outcome, stages) = (Outcome::DROPPED, Stages::default());
-                self.note(due, NEVER, now, outcome, stages);
+                self.note((due, now, NEVER), now, outcome, stages);
                 continue;
             }
-            let token = self.book.add(due);
+            let token = self.book.add(due, now);
             self.due.push_back(token);
         }
     }
@@ -194,15 +194,15 @@ impl Generator {
 
     fn finish(&mut self, ended: Ended, now: i64) {
         let Some(entry) = self.book.remove(ended.token) else { return };
-        self.note(entry.due, entry.sent, now, ended.outcome, ended.stages);
+        self.note((entry.due, entry.issued, entry.sent), now, ended.outcome, ended.stages);
         if let Some(home) = entry.due.home {
             let pause = if ended.outcome == Outcome::TRANSPORT { PAUSE_NS } else { 0 };
             self.arrivals.give_back(Slot { at: now + pause, home });
         }
     }
 
-    fn note(&mut self, due: Due, sent: i64, done: i64, outcome: Outcome, stages: Stages) {
-        self.samples.push(Sample { scheduled: due.at, sent, done, choice: due.choice, outcome, stages });
+    fn note(&mut self, (due, issued, sent): (Due, i64, i64), done: i64, outcome: Outcome, stages: Stages) {
+        self.samples.push(Sample { scheduled: due.at, issued, sent, done, choice: due.choice, outcome, stages });
     }
 
     fn publish(&mut self, now: i64) {

@@ -11,6 +11,8 @@ pub const NEVER: i64 = -1;
 pub struct Sample {
     /// When it was due. Its latency counts from here.
     pub scheduled: i64,
+    /// When the generator got to it: later only because its thread did not run in time.
+    pub issued: i64,
     /// When it was handed to a connection, or [`NEVER`].
     pub sent: i64,
     pub done: i64,

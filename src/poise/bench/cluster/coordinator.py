@@ -137,4 +137,5 @@ def merge(parts: Sequence[Measurement], load: Load, traffic: Traffic, method: Me
 def later(samples: Samples, by_ns: int) -> Samples:
     """The same samples on another clock; those never sent stay so."""
     sent = np.where(samples.sent == NEVER, NEVER, samples.sent + by_ns)
-    return replace(samples, scheduled=samples.scheduled + by_ns, sent=sent, done=samples.done + by_ns)
+    moved = {name: getattr(samples, name) + by_ns for name in ("scheduled", "issued", "done")}
+    return replace(samples, sent=sent, **moved)

@@ -11,7 +11,7 @@ from typing import Any
 from poise.bench.html import figures
 from poise.bench.html.style import STYLE
 from poise.bench.statistics import PERMILLES, least_count
-from poise.bench.words import load_words, milliseconds, percentile_name, rate, span
+from poise.bench.words import lag_words, load_words, milliseconds, percentile_name, rate, span
 
 Json = dict[str, Any]
 
@@ -185,7 +185,7 @@ def latency_rows(point: Json) -> Iterator[Row]:
             note = span(point["intervals"].get(name))
             yield f"latency {percentile_name(name)}", f"latency_ms.{name}", milliseconds(value), note
     yield "service time P99", "service_ms.p99", milliseconds(point["service_ms"]["p99"]), "from the actual send"
-    yield "send lag P99", "send_lag_ms.p99", milliseconds(point["send_lag_ms"]["p99"]), "of the generator itself"
+    yield "send lag P99", "send_lag_ms.p99", milliseconds(point["send_lag_ms"]["p99"]), lag_words(point["send_lag_ms"])
 
 
 def points_table(points: Sequence[Json]) -> str:
