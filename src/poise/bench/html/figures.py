@@ -79,21 +79,34 @@ def axis(title: str, values: Sequence[float]) -> Axis:
 
 
 def load_curve(points: Sequence[Json]) -> str:
-    """Latency over the rate that was answered, with intervals."""
-    drawn = sorted((point for point in points if point["latency_ms"]["p50"]), key=lambda point: point["qps"])
-    if len(drawn) < 2:
+    """Latency over the load, with intervals. Of a rate that was measured several times the median run stands.
+
+    Saturated points are left out: they have no level.
+    """
+    by_load: dict[float, list[Json]] = {}
+    for point in points:
+        if point["latency_ms"]["p50"] and point["verdict"]["status"] != "SATURATED":
+            by_load.setdefault(point["load"].get("rate", point["qps"]), []).append(point)
+    if len(by_load) < 2:
         return ""
+    drawn = {rate: middle_run(by_load[rate]) for rate in sorted(by_load)}
     lines = []
     for colour, name in enumerate(("p50", "p99")):
-        places = [(point["qps"], point["latency_ms"][name]) for point in drawn]
-        spans = [(point["qps"], *point["intervals"][name]) for point in drawn if point["intervals"][name]]
+        places = [(rate, point["latency_ms"][name]) for rate, point in drawn.items()]
+        spans = [(rate, *point["intervals"][name]) for rate, point in drawn.items() if point["intervals"][name]]
         lines.append(Line(name.upper(), places, colour, spans, dots=True))
     values = [value for line in lines for _, value in line.points if value]
-    limits = [(slo["limit_ms"], 7.0) for slo in drawn[0]["slo"]]
+    limits = [(slo["limit_ms"], 7.0) for slo in points[0]["slo"]]
     high = max([*values, *(limit for limit, _ in limits)])
     up = Axis("latency, ms", min(values) / 1.2, high * 1.2, log=True)
-    across = Axis("answers per second", 0, drawn[-1]["qps"] * 1.05)
+    across = Axis("requests per second", 0, max(drawn) * 1.05)
     return Chart("latency by rate", across, up, lines, marks=limits).draw() + legend([("P50", 0), ("P99", 1)])
+
+
+def middle_run(points: Sequence[Json]) -> Json:
+    """The one with the median P99, or P50 where there is none."""
+    ordered = sorted(points, key=lambda point: point["latency_ms"]["p99"] or point["latency_ms"]["p50"])
+    return ordered[len(ordered) // 2]
 
 
 def stage_bars(points: Sequence[Json]) -> str:
