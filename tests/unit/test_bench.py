@@ -125,6 +125,14 @@ def test_wrong_use_is_told_and_exits_with_1(measured, options, message):
     assert not measured["asked"]
 
 
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(measured, tmp_path):
+    for option in ("--json", "--report"):
+        result = invoke("--rate", 200, option, tmp_path / "nowhere" / "r")
+        assert (result.exit_code, "No such file" in result.output) == (1, True), result.output
+    assert not measured["asked"]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_server_that_cannot_be_asked_is_an_error(monkeypatch):
     def fail(*_):
         raise CallError("cannot connect to h:1")

@@ -80,7 +80,7 @@ def repeat(bench: Bench, traffic: Traffic, load: Load, runs: int) -> Json:
     return {**report.head("runs"), "points": points, "runs": {"runs": runs, "valid": len(valid), "figures": rows}}
 
 
-def find_rate(bench: Bench, traffic: Traffic, arrival: str, seed: int, first_rate: float | None = None) -> Json:
+def find_rate(bench: Bench, traffic: Traffic, arrival: str, seed: int) -> Json:
     """The highest rate that meets the SLOs of the method."""
     points: list[Json] = []
     warm = replace(bench.method, warmup_s=bench.method.warmup_s or 1.0)
@@ -92,7 +92,12 @@ def find_rate(bench: Bench, traffic: Traffic, arrival: str, seed: int, first_rat
         points.append(result)
         return measurement
 
-    search = Search(at, bench.method.slos, bench.limits).run(first_rate or probe(bench, traffic))
+    search = Search(at, bench.method.slos, bench.limits)
+    alone = probe(bench, traffic)
+    if search.fails(alone):
+        search.stopped, search.missed = "the limit is too short even for one request at a time", True
+    else:
+        search.run(max(len(alone.measured()) / PROBE_S / 2, 0.2))
     best = [result for result in points if result["load"]["rate"] == search.passed]
     return {
         **report.head("search"),
@@ -103,6 +108,7 @@ def find_rate(bench: Bench, traffic: Traffic, arrival: str, seed: int, first_rat
             "lowest_failed_rate": search.failed,
             "confirmed": search.confirmed,
             "stopped": search.stopped,
+            "missed": search.missed,
             "goodput_qps": float(np.median([result["goodput_qps"] for result in best])) if best else None,
         },
     }
@@ -114,11 +120,10 @@ def length(method: Method, rate: float) -> float:
     return max(method.duration_s or SEARCH_S, 1.1 * least / rate)
 
 
-def probe(bench: Bench, traffic: Traffic) -> float:
-    """Where a search begins: half the rate of one client, which no server finds hard."""
+def probe(bench: Bench, traffic: Traffic) -> Measurement:
+    """What one client sees alone. A search begins with half of its rate, which no server finds hard."""
     method = replace(bench.method, duration_s=PROBE_S, requests=None, slos=())
-    measured = measure(traffic, ClosedLoop(1), method, bench.on_tick).measured()
-    return max(len(measured) / PROBE_S / 2, 0.2)
+    return measure(traffic, ClosedLoop(1), method, bench.on_tick)
 
 
 def scenario(bench: Bench, traffic: Traffic, chosen: scenarios.Scenario, seed: int) -> Json:

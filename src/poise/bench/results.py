@@ -21,6 +21,15 @@ def write(file: Path, result: Json) -> None:
     file.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
+def check_writable(file: Path) -> None:
+    """Raises OSError for a file that could not be written, as it is better known before a measurement than after it."""
+    existed = file.exists()
+    with file.open("a"):
+        pass
+    if not existed:
+        file.unlink()
+
+
 def read(file: Path) -> Json:
     """Raises ValueError for a file that holds no result of this schema, with what is wrong."""
     try:
@@ -55,7 +64,7 @@ def exit_code(result: Json) -> Exit:
     if kind == "search" or "max_rate" in result.get("scenario", {}):
         found = result[kind]
         if found["max_rate"] is None:
-            return Exit.INVALID if found["stopped"] else Exit.SLO
+            return Exit.SLO if found["missed"] else Exit.INVALID
         return Exit.OK if found["confirmed"] else Exit.INVALID
     if kind == "scenario":
         return Exit.OK if result["scenario"]["enough"] else Exit.INVALID

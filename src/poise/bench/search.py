@@ -59,6 +59,8 @@ class Search:
     confirmed: bool = False
     stopped: str = ""
     """Why the search ended before the gap was small."""
+    missed: bool = False
+    """Whether it ended because no rate meets the SLO."""
 
     def run(self, first_rate: float) -> Search:
         """Find the highest rate, beginning near `first_rate`."""
@@ -90,6 +92,7 @@ class Search:
         following = rate * GROWTH if self.failed is None else rate / GROWTH
         if not LOWEST_RATE <= following <= HIGHEST_RATE:
             self.stopped = f"no rate from {LOWEST_RATE:g}/s to {HIGHEST_RATE:g}/s was the limit"
+            self.missed = self.passed is None
         return following
 
     def judge_rate(self, rate: float, seed: int | None = None) -> bool:
@@ -117,6 +120,10 @@ class Search:
                 said, late = Answer.UNKNOWN, late + 1
         self.note(rate, said, hopeful=max(self.shares(counts)) <= HOPE)
         return True
+
+    def fails(self, measurement: Measurement) -> bool:
+        """Whether an SLO is missed for sure in a measurement."""
+        return joint([over_limit(measurement, slo) for slo in self.slos], self.slos) is Answer.FAILED
 
     def shares(self, counts: Sequence[tuple[float, float]]) -> list[float]:
         """Requests over each limit, as a share of those that are allowed to be."""

@@ -73,6 +73,8 @@ def run(context: click.Context, /, target: str, **options: Any) -> None:
     """  # noqa: D301  (\b is a control character to click)
     console = Console()
     try:
+        for file in filter(None, (options["json_file"], options["page"])):
+            results.check_writable(file)
         result = measure(console, target, options)
     except (CallError, ValueError, OSError) as error:
         raise click.ClickException(str(error)) from None

@@ -50,7 +50,7 @@ impl Connection {
 
     pub fn is_ready(&self) -> bool {
         match &self.wire {
-            Wire::Http1(_) => true,
+            Wire::Http1(_) => self.socket.is_ready(),
             Wire::Http2(wire) => wire.is_ready(),
         }
     }

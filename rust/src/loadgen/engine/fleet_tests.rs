@@ -149,4 +149,6 @@ fn a_server_that_is_not_there_or_speaks_something_else_is_an_error_at_once() {
     let server = TestServer::start(Protocol::Http, Behaviour::Echo);
     let error = start(&plan(server.target().replace("http", "grpc"), OPEN)).err().unwrap().to_string();
     assert!(error.contains("does it speak this protocol?"), "{error}");
+    let error = start(&plan(server.target().replace("http", "https"), OPEN)).err().unwrap().to_string();
+    assert!(error.contains("does it speak this protocol?") || error.contains("no certificates"), "{error}");
 }

@@ -89,6 +89,11 @@ impl Socket {
         Ok(taken)
     }
 
+    /// Whether the peer has agreed to whatever comes before the first request.
+    pub fn is_ready(&self) -> bool {
+        self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
+    }
+
     /// Whether something that was written has not left.
     pub fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
