@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from rich.table import Table
 
+from poise.bench.background import onlooker
 from poise.bench.cores import affinity, one_core_left
 from poise.bench.engine import Engine, Wiring
 from poise.bench.known import (
@@ -36,10 +37,10 @@ FROZEN_MS = 1.0
 """What a request takes while the server is not frozen."""
 FROZEN_WINDOW = 10
 """The measured window is so many times as long as the freeze in its middle."""
-SCALE_MS = 20.0
-"""Large beside what two sockets and two threads take: within 1 % of it."""
-EDGE_SCALE_MS = 100.0
-"""The same at the highest rate, where requests may be sent up to 1 ms late."""
+SCALE_MS = 100.0
+"""Large beside what two sockets and two threads take, and beside the stalls of a shared machine: within 1 % of it."""
+CLAIMS = (0.35, 0.2, 0.1, 0.05)
+"""Shares of the highest rate that is sent in time; the highest at which percentiles are right as well is claimed."""
 
 CEILING_WIRING = Wiring(connections=4)
 CEILING_LOAD = ClosedLoop(128)
@@ -52,7 +53,7 @@ HALVINGS = 2
 
 @dataclass(frozen=True, slots=True)
 class SelfTestPlan:
-    """How long and how strict; the defaults take two to three minutes."""
+    """How long and how strict; the defaults take about three minutes."""
 
     seconds: float = 5.0
     """Of each measurement."""
@@ -85,8 +86,8 @@ class SelfTestResult:
 
     checks: tuple[Check, ...]
     closed_rate: float
-    open_rate: float
-    """Highest at which requests are sent in time; 0 where none was found."""
+    claimed_rate: float
+    """Highest of an open loop at which percentiles were right; 0 where none was found."""
 
     @property
     def passed(self) -> bool:
@@ -112,22 +113,38 @@ class SelfTest:
         self.make(self.check_frozen)
         self.make(self.check_closed_rate)
         open_rate = self.find_open_rate()
-        points = [(rate, SCALE_MS) for rate in self.plan.rates]
-        if open_rate:
-            points.append((open_rate, EDGE_SCALE_MS))
         for distribution in DISTRIBUTIONS:
-            for rate, scale_ms in points:
-                self.make(partial(self.check_percentiles, "grpc", distribution, rate, scale_ms))
-        self.make(partial(self.check_percentiles, "http", "lognormal", self.plan.rates[0], SCALE_MS))
-        return SelfTestResult(tuple(self.checks), self.closed_rate, open_rate)
+            for rate in self.plan.rates:
+                self.make(partial(self.check_percentiles, "grpc", distribution, rate))
+        self.make(partial(self.check_percentiles, "http", "lognormal", self.plan.rates[0]))
+        claimed_rate = self.claim(open_rate)
+        return SelfTestResult(tuple(self.checks), self.closed_rate, claimed_rate)
+
+    def claim(self, open_rate: float) -> float:
+        """The highest rate at which percentiles of every distribution are right; 0 where there is none."""
+        rates = [open_rate * share for share in CLAIMS if open_rate * share > max(self.plan.rates)]
+        for rate in rates:
+            checks = []
+            for distribution in DISTRIBUTIONS:
+                checks.append(self.tried(partial(self.check_percentiles, "grpc", distribution, rate)))
+                if not checks[-1].passed:
+                    break
+            if checks[-1].passed or rate == rates[-1]:
+                for check in checks:
+                    self.note(check)
+                return rate if checks[-1].passed else 0.0
+        return 0.0
 
     def make(self, check: Callable[[], Check]) -> None:
         """A check, once or until it passes."""
+        self.note(self.tried(check))
+
+    def tried(self, check: Callable[[], Check]) -> Check:
         for _ in range(self.plan.attempts):
             made = check()
             if made.passed:
                 break
-        self.note(made)
+        return made
 
     def note(self, check: Check) -> None:
         self.checks.append(check)
@@ -185,9 +202,9 @@ class SelfTest:
                 return True
         return False
 
-    def check_percentiles(self, protocol: str, distribution: str, rate: float, scale_ms: float) -> Check:
+    def check_percentiles(self, protocol: str, distribution: str, rate: float) -> Check:
         """What is reported of latencies that are known."""
-        with one_core_left() as cores, known_server(protocol, make_delays(distribution, scale_ms)) as known:
+        with one_core_left() as cores, known_server(protocol, make_delays(distribution, SCALE_MS)) as known:
             measurement = measure_on(cores, known, OpenLoop(rate), self.plan.seconds)
             compared = compare(reported_ms(measurement), truth_ms(known.record(), measurement))
         worst = max((abs(each.error) for each in compared), default=float("inf"))
@@ -213,5 +230,5 @@ def measure_on(cores: Set[int], known: Known, load: Load, seconds: float, wiring
     offer = make_offer(load, known.traffic, seconds)
     with affinity(cores):
         engine = Engine(known.traffic, load, wiring)
-    with engine:
-        return Session(engine, offer, method, lambda _tick: None).run(known.traffic, load)
+    with onlooker() as thread, engine:
+        return thread.submit(Session(engine, offer, method, lambda _tick: None).run, known.traffic, load).result()

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from poise.bench import host, triton
+from poise.bench.background import onlooker
 from poise.bench.engine import Engine, Taken, Wiring
 from poise.bench.host import HostTimes
 from poise.bench.load import Load, OpenLoop
@@ -54,8 +55,9 @@ def measure(traffic: Traffic, load: Load, method: Method, on_tick: OnTick = lamb
     fails later is counted.
     """
     offer = make_offer(load, traffic, method.duration_s)
-    with Engine(traffic, load, method.wiring) as engine:
-        return Session(engine, offer, method, on_tick, triton.looker(traffic)).run(traffic, load)
+    look = triton.looker(traffic)
+    with onlooker() as thread, Engine(traffic, load, method.wiring) as engine:
+        return thread.submit(Session(engine, offer, method, on_tick, look).run, traffic, load).result()
 
 
 @dataclass

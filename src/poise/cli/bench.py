@@ -184,7 +184,7 @@ def compare(first: Path, second: Path, json_file: Path | None, page: Path | None
 def self_test(context: click.Context, /) -> None:
     """Check on this machine whether the load generator tells the truth, and how much load it can make.
 
-    It is let loose on servers whose latencies are known, and must report them within 1 %. Takes about two minutes.
+    It is let loose on servers whose latencies are known, and must report them within 1 %. Takes about three minutes.
     Exit status 3 when it does not hold.
     """
     console = Console()
