@@ -10,4 +10,6 @@ failed=0
 .venv/bin/python benchmarks/border.py || failed=1
 .venv/bin/python benchmarks/loading.py || failed=1
 .venv/bin/python benchmarks/engines.py || failed=1
+.venv/bin/python benchmarks/crosscheck.py || failed=1
+.venv/bin/python benchmarks/coverage.py || failed=1
 exit $failed
