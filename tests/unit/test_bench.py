@@ -125,6 +125,16 @@ def test_wrong_use_is_told_and_exits_with_1(measured, options, message):
     assert not measured["asked"]
 
 
+@pytest.mark.parametrize("word", ["compare", "--compare"])
+@pytest.mark.usefixtures("measured")
+def test_two_files_are_compared_by_a_command_or_an_option(tmp_path, word):
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    for file in files:
+        invoke("--rate", 200, "--json", file)
+    result = CliRunner().invoke(bench, [word, *files])
+    assert (result.exit_code, "equivalent" in result.output) == (0, True), result.output
+
+
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(measured, tmp_path):
     for option in ("--json", "--report"):
         result = invoke("--rate", 200, option, tmp_path / "nowhere" / "r")
